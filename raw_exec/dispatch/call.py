@@ -1,0 +1,96 @@
+"""The state of one call on its way through the stages."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ..approval import AbortSignal, Approver
+from ..limits import Limits
+from ..policy import Evaluation
+from ..tools import Tool, ToolRegistry
+
+if TYPE_CHECKING:
+    from ..pool import WorkerPool, WorkerSpec
+    from .descriptors import DescriptorService
+
+__all__ = ["Call", "HookRunner", "Services"]
+
+
+class HookRunner(Protocol):
+    """Runs the selected hooks of one event. A hook can veto; it can change nothing."""
+
+    async def __call__(self, call: Call) -> None:
+        """Raise ``CallRefused`` with code ``hook_denied`` to stop the call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What the stages work with; one set per runtime, the same for every call.
+
+    Args:
+        registry: The tools.
+        pool: Workers.
+        descriptors: Runs ``validateArgs`` and ``describeEffects``.
+        spec_for: Says what worker a tool needs for a working directory.
+        approve: Asked when a rule requires approval; ``None`` refuses.
+        limits: Bounds of calls.
+        pre_hooks: ``PreToolUse``, when hooks are selected.
+        post_hooks: ``PostToolUse`` and ``PostToolUseFailure``, when hooks are selected.
+    """
+
+    registry: ToolRegistry
+    pool: WorkerPool
+    descriptors: DescriptorService
+    spec_for: Callable[[Tool, str], WorkerSpec]
+    approve: Approver | None
+    limits: Limits
+    pre_hooks: HookRunner | None = None
+    post_hooks: HookRunner | None = None
+
+
+@dataclass(slots=True)
+class Call:
+    """One call. Stages fill it in from left to right and never change what is there.
+
+    Args:
+        name: The model-visible name, as given.
+        raw_arguments: The arguments, as given.
+        cwd: Absolute directory for relative paths.
+        max_output_bytes: Budget of text and JSON.
+        tool_call_id: The call's ID.
+        source: ``"model"`` or ``"user_action"``.
+        call_ms: Wall time of the handler.
+        signal: Set when the caller gives the call up.
+    """
+
+    name: str
+    raw_arguments: Any
+    cwd: str
+    max_output_bytes: int
+    tool_call_id: str
+    source: str
+    call_ms: int
+    signal: AbortSignal = field(default_factory=AbortSignal)
+    tool: Tool | None = None
+    arguments: Any = None
+    effects: Any = None
+    evaluation: Evaluation | None = None
+    value: Any = None
+    content: tuple[dict[str, Any], ...] = ()
+    is_error: bool = False
+    code: str | None = None
+    detail: dict[str, Any] = field(default_factory=dict)
+    enforced: Mapping[str, Any] = field(default_factory=dict)
+    usage: dict[str, Any] = field(default_factory=dict)
+    logs: dict[str, str] = field(default_factory=dict)
+    panel_blocks: tuple[dict[str, Any], ...] = ()
+
+    def chosen_tool(self) -> Tool:
+        """Return the tool; the exposure stage, which is first, has set it."""
+        assert self.tool is not None  # noqa: S101
+        return self.tool
+
+
+Stage = Callable[[Call, Services], Awaitable[None]]

@@ -1,0 +1,343 @@
+"""The stages of a dispatch, each one small function. ``STAGES`` in pipeline is the order.
+
+A stage returns to let the call go on and raises ``CallRefused`` to end it. The handler
+stage is the only one after which something may have happened outside.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from dataclasses import asdict
+from typing import Any
+
+from ..approval import ApprovalRequest, normalise_answer
+from ..effects import check_effects
+from ..errors import CallRefused, RemoteWireError, SandboxError, WorkerBroken, WorkerError
+from ..limits import MAX_ARGUMENT_BYTES
+from ..policy import Verdict
+from ..pool import CallReply, CallRequest, LoadFailure, attribute_failure
+from ..values import NotJson, freeze
+from .call import Call, Services
+from .results import InvalidResult, cap_content, check_result
+
+__all__ = [
+    "ask_approval",
+    "cap_output",
+    "check_exposure",
+    "check_schema",
+    "describe_effects",
+    "evaluate_rules",
+    "run_handler",
+    "run_post_hooks",
+    "run_pre_hooks",
+    "take_out_panels",
+    "validate_arguments",
+]
+
+_MAX_PLUGIN_TEXT_BYTES = 8192
+
+
+async def check_exposure(call: Call, services: Services) -> None:
+    """Find the tool and refuse it when an unconditional deny applies (step 1)."""
+    tool = services.registry.get(call.name)
+    if tool is None:
+        shown = ", ".join(services.registry.names[:20]) or "none"
+        raise CallRefused(
+            "unknown_tool",
+            f"no tool is named {call.name!r:.80}",
+            stage="exposure",
+            hint=f"available tools: {shown}",
+        )
+    call.tool = tool
+    rule = tool.policy.hidden
+    if rule is not None:
+        raise CallRefused(
+            "tool_denied",
+            f"{tool.identity} is denied by rule {rule.index} (match {rule.match!r})",
+            stage="exposure",
+            detail={"rule": {"index": rule.index, "match": rule.match, "effect": "deny"}},
+        )
+
+
+async def check_schema(call: Call, services: Services) -> None:
+    """Freeze the arguments and check them against the input schema (step 2)."""
+    tool = call.chosen_tool()
+    try:
+        call.arguments = freeze(call.raw_arguments)
+    except NotJson as exc:
+        raise _invalid([exc.problem.pointer], f"arguments are not JSON: {exc.problem}") from None
+    if not tool.input_schema.is_valid(call.arguments):
+        problems = tool.input_schema.problems(call.arguments)
+        if problems:
+            explained = tool.input_schema.explain(call.arguments)
+            raise CallRefused(
+                "invalid_arguments",
+                f"arguments of {call.name} do not fit its schema:\n{explained}",
+                stage="schema",
+                detail={"problems": [asdict(problem) for problem in problems]},
+            )
+    if _encoded_size_exceeds(call.arguments, MAX_ARGUMENT_BYTES):
+        raise _invalid([""], f"arguments are over {MAX_ARGUMENT_BYTES} bytes encoded")
+
+
+def _invalid(pointers: list[str], message: str) -> CallRefused:
+    problems = [{"pointer": pointer, "message": message} for pointer in pointers]
+    return CallRefused("invalid_arguments", message, stage="schema", detail={"problems": problems})
+
+
+def _encoded_size_exceeds(value: Any, limit: int) -> bool:
+    """Estimate generously first; encode only what may really be too large."""
+    total, stack = 0, [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, str):
+            total += len(item) * 4 + 5
+        elif isinstance(item, dict):
+            total += 5
+            stack.extend(item)
+            stack.extend(item.values())
+        elif isinstance(item, list):
+            total += 5
+            stack.extend(item)
+        else:
+            total += 9
+        if total > limit:
+            return len(json.dumps(value, ensure_ascii=False).encode("utf-8")) > limit
+    return False
+
+
+async def validate_arguments(call: Call, services: Services) -> None:
+    """Run the tool's own ``validateArgs`` on the whole input (step 2)."""
+    message = await services.descriptors.validate(call.chosen_tool(), call.arguments, call.cwd)
+    if message is not None:
+        shown = _bounded(message)
+        raise CallRefused(
+            "invalid_arguments",
+            shown,
+            stage="validate_args",
+            detail={"problems": [{"pointer": "", "message": shown}], "by": "validateArgs"},
+        )
+
+
+async def describe_effects(call: Call, services: Services) -> None:
+    """Compute the intended effects and check them against ``effects_schema`` (step 3)."""
+    tool = call.chosen_tool()
+    if tool.effects_schema is None:
+        return
+    value = await services.descriptors.effects(tool, call.arguments, call.cwd)
+    call.effects = check_effects(value, tool.effects_schema)
+
+
+async def evaluate_rules(call: Call, services: Services) -> None:
+    """Evaluate ``tools.rules``; the last rule that matches decides (step 4)."""
+    tool = call.chosen_tool()
+    evaluation = tool.policy.evaluate({"arguments": call.arguments, "effects": call.effects})
+    call.evaluation = evaluation
+    if evaluation.verdict is Verdict.DENY:
+        raise CallRefused(
+            "tool_denied",
+            f"{tool.identity} is denied by {_rule_text(call)}",
+            stage="rules",
+            detail={"rule": _rule_detail(call)},
+        )
+
+
+async def run_pre_hooks(call: Call, services: Services) -> None:
+    """Run ``PreToolUse`` hooks, when any is selected (step 5)."""
+    if services.pre_hooks is not None:
+        await services.pre_hooks(call)
+
+
+async def ask_approval(call: Call, services: Services) -> None:
+    """Ask the approver when a rule requires it (step 6)."""
+    evaluation = call.evaluation
+    if evaluation is None or evaluation.verdict is not Verdict.ASK:
+        return
+    tool = call.chosen_tool()
+    detail = {"rule": _rule_detail(call)}
+    if services.approve is None:
+        raise CallRefused(
+            "approval_required",
+            f"{tool.identity} needs approval ({_rule_text(call)}) and nobody can give it here",
+            stage="approval",
+            detail=detail,
+            hint="run it where somebody can be asked, or pass an approver",
+        )
+    request = ApprovalRequest(
+        identity=tool.identity,
+        name=call.name,
+        arguments=call.arguments,
+        effects=call.effects,
+        tool_call_id=call.tool_call_id,
+        signal=call.signal,
+        rule=detail["rule"],
+    )
+    try:
+        value = services.approve(request)
+        if inspect.isawaitable(value):
+            value = await value
+    except Exception as exc:
+        # Security: a broken approver must not approve.
+        raise CallRefused(
+            "approval_denied",
+            f"{tool.identity} was not approved: the approver failed with {type(exc).__name__}",
+            stage="approval",
+            detail=detail,
+        ) from exc
+    answer = normalise_answer(value)
+    if not answer.allow:
+        reason = f": {_bounded(answer.reason)}" if answer.reason else ""
+        raise CallRefused(
+            "approval_denied",
+            f"{tool.identity} was not approved{reason}",
+            stage="approval",
+            detail=detail,
+        )
+
+
+async def run_handler(call: Call, services: Services) -> None:
+    """Run the handler in a sandboxed worker of its trust domain (step 7)."""
+    tool = call.chosen_tool()
+    request = CallRequest(
+        arguments=call.arguments,
+        cwd=call.cwd,
+        tool_call_id=call.tool_call_id,
+        max_output_bytes=call.max_output_bytes,
+        call_ms=call.call_ms,
+        grace_ms=services.limits.grace_ms,
+    )
+    try:
+        async with services.pool.lease(services.spec_for(tool, call.cwd)) as lease:
+            call.enforced = lease.worker.child.enforced
+            call.usage["worker"] = "warm" if lease.warm else "cold"
+            call.usage["start_ms"] = round(lease.start_ms, 3)
+            reply = await lease.worker.call(request)
+    except LoadFailure as exc:
+        raise _failed(exc.code, exc.message, "load", exc.detail) from exc
+    except SandboxError as exc:
+        raise CallRefused(
+            exc.code,
+            exc.message,
+            stage="sandbox",
+            detail={"step": exc.step, "errno": exc.errno},
+            hint=exc.hint,
+        ) from exc
+    except WorkerBroken as exc:
+        raise CallRefused(
+            exc.code, exc.message, stage="handler", detail=exc.detail, hint=exc.hint
+        ) from exc
+    except RemoteWireError as exc:
+        raise _failed(
+            "worker_crashed",
+            f"worker of {tool.identity} broke the protocol: {exc.message}",
+            "handler",
+            {"violation": exc.message},
+        ) from exc
+    except WorkerError as exc:
+        raise CallRefused(
+            "runtime_unavailable", exc.message, stage="sandbox", hint=exc.hint
+        ) from exc
+    _take_reply(call, reply)
+
+
+def _take_reply(call: Call, reply: CallReply) -> None:
+    for name, log in (("stdout", reply.stdout), ("stderr", reply.stderr)):
+        if log.bytes:
+            call.usage[f"{name}_bytes"] = log.bytes
+            call.logs[name] = log.text
+    call.usage["result_bytes"] = reply.result_bytes
+    failure = reply.failure
+    if failure is None:
+        call.value = reply.value
+        return
+    identity = call.chosen_tool().identity
+    detail: dict[str, Any] = {"kind": failure.kind, "error": failure.name}
+    if failure.kind == "too_large":
+        raise _failed("output_limit", f"result of {identity} {failure.message}", "handler", detail)
+    if failure.kind != "threw":
+        raise _failed(
+            "invalid_result",
+            f"result of {identity} can't be used: {failure.message}",
+            "handler",
+            detail,
+        )
+    evidence = attribute_failure(failure.name, failure.message)
+    code = "handler_error" if evidence is None else "memory_limit"
+    detail |= evidence or {}
+    detail["stack"] = failure.stack
+    raise _failed(code, f"{failure.name}: {failure.message}", "handler", detail)
+
+
+def _failed(code: str, message: str, stage: str, detail: dict[str, Any]) -> CallRefused:
+    return CallRefused(code, _bounded(message), stage=stage, detail=detail)
+
+
+async def take_out_panels(call: Call, services: Services) -> None:
+    """Check the result's shape and take panel blocks out before anyone else sees it."""
+    try:
+        checked = check_result(call.value)
+    except InvalidResult as exc:
+        raise CallRefused(
+            "invalid_result",
+            f"result of {call.chosen_tool().identity} is not valid: {exc}",
+            stage="result",
+            detail={"pointer": exc.pointer},
+            hint="return {content: [...], isError?, code?}",
+        ) from exc
+    call.is_error, call.code = checked.is_error, checked.code
+    call.content, call.panel_blocks = checked.content, checked.panels
+
+
+async def run_post_hooks(call: Call, services: Services) -> None:
+    """Run ``PostToolUse`` hooks, when any is selected."""
+    if services.post_hooks is not None:
+        await services.post_hooks(call)
+
+
+async def cap_output(call: Call, services: Services) -> None:
+    """Cut text and JSON to the call's budget, with a mark of what is missing."""
+    lines = tuple(
+        {
+            "type": "text",
+            "text": f"panel {_panel_id(block)} update rejected: panel_closed_context "
+            "no session keeps panels for this call",
+        }
+        for block in call.panel_blocks
+    )
+    call.content, missing = cap_content(call.content + lines, call.max_output_bytes)
+    if missing:
+        call.usage["truncated_bytes"] = missing
+
+
+def _panel_id(block: dict[str, Any]) -> str:
+    name = block.get("panel")
+    return f"{name:.32}" if isinstance(name, str) else "(unnamed)"
+
+
+def _rule_detail(call: Call) -> dict[str, Any]:
+    evaluation = call.evaluation
+    if evaluation is None or evaluation.rule is None:
+        return {}
+    rule = evaluation.rule
+    detail: dict[str, Any] = {"index": rule.index, "match": rule.match, "effect": rule.effect}
+    if evaluation.matched is not None:
+        detail["matched"] = dict(evaluation.matched)
+    return detail
+
+
+def _rule_text(call: Call) -> str:
+    detail = _rule_detail(call)
+    text = f"rule {detail.get('index')} (match {detail.get('match')!r})"
+    matched = detail.get("matched")
+    if matched:
+        text += f", since {matched['source']} {matched['pointer']} matches {matched['regex']!r}"
+    return text
+
+
+def _bounded(text: str) -> str:
+    data = text.encode("utf-8", "replace")
+    if len(data) <= _MAX_PLUGIN_TEXT_BYTES:
+        return text
+    kept = data[:_MAX_PLUGIN_TEXT_BYTES].decode("utf-8", "ignore")
+    return f"{kept}… [truncated {len(data) - _MAX_PLUGIN_TEXT_BYTES} bytes]"

@@ -1,0 +1,30 @@
+"""Workers: started through the launcher, pooled by trust domain, ended as whole trees."""
+
+from .calls import CallReply, CallRequest, LoadFailure, RequestRefused
+from .child import Child, ExitNotice
+from .launcher import Launcher, open_launcher
+from .pool import Lease, PoolStatistics, WorkerPool, WorkerSpec, open_pool
+from .runtimes import NodeRuntime, find_node
+from .verdict import attribute_exit, attribute_failure
+from .worker import Worker
+
+__all__ = [
+    "CallReply",
+    "CallRequest",
+    "Child",
+    "ExitNotice",
+    "Launcher",
+    "Lease",
+    "LoadFailure",
+    "NodeRuntime",
+    "PoolStatistics",
+    "RequestRefused",
+    "Worker",
+    "WorkerPool",
+    "WorkerSpec",
+    "attribute_exit",
+    "attribute_failure",
+    "find_node",
+    "open_launcher",
+    "open_pool",
+]

@@ -1,0 +1,95 @@
+"""One spawned process tree, as the supervisor knows it."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import trio
+
+__all__ = ["Child", "ExitNotice"]
+
+
+@dataclass(frozen=True, slots=True)
+class ExitNotice:
+    """How a child ended.
+
+    Args:
+        code: Exit status, when it exited.
+        signal: Signal number, when one killed it.
+        core: Whether the kernel says it dumped core.
+        cpu_ms: User and system time of the child and what it waited for.
+        max_rss_bytes: Its largest resident size.
+        oom: Evidence of an out-of-memory kill, ``{"source": ...}``, or ``None``.
+        killed_extra: Other processes of its tree that had to be killed.
+        lost: The launcher died, so nothing else here is known.
+    """
+
+    code: int | None = None
+    signal: int | None = None
+    core: bool = False
+    cpu_ms: int = 0
+    max_rss_bytes: int = 0
+    oom: Mapping[str, Any] | None = None
+    killed_extra: int = 0
+    lost: bool = False
+
+    def describe(self) -> str:
+        """Return a phrase such as ``"exited with status 3"``."""
+        if self.lost:
+            return "was lost when the launcher died"
+        if self.signal is not None:
+            try:
+                name = signal.Signals(self.signal).name
+            except ValueError:
+                name = f"signal {self.signal}"
+            return f"was killed by {name}"
+        return f"exited with status {self.code}"
+
+
+@dataclass(slots=True, eq=False)
+class Child:
+    """One spawned process tree.
+
+    Args:
+        id: Our name for it on the control socket.
+        pid: Its process ID as the launcher sees it.
+        pidfd: A descriptor for it; closed by ``Launcher`` at the exit notice.
+        enforced: What the kernel enforces on it, as the launcher reports.
+        scratch: Its private directory as the child sees it.
+    """
+
+    id: str
+    pid: int
+    pidfd: int
+    enforced: dict[str, Any]
+    scratch: str
+    exit: ExitNotice | None = None
+    exited: trio.Event = field(default_factory=trio.Event)
+    on_exit: trio.CancelScope | None = None
+    """A scope to cancel when the child ends, so that a reader needs no second task."""
+
+    def is_dead_nowait(self) -> bool:
+        """Ask the kernel, since the launcher's notice comes only after the whole tree's end."""
+        if self.pidfd < 0:
+            return True
+        poller = select.poll()  # select() can't take descriptors over 1023
+        poller.register(self.pidfd, select.POLLIN)
+        return bool(poller.poll(0))
+
+    def end(self, notice: ExitNotice) -> None:
+        """Record how it ended and wake whoever waits for it."""
+        if self.exit is not None:
+            return
+        self.exit = notice
+        self.exited.set()
+        fd, self.pidfd = self.pidfd, -1
+        if fd >= 0:
+            trio.lowlevel.notify_closing(fd)
+            os.close(fd)
+        if self.on_exit is not None:
+            self.on_exit.cancel()

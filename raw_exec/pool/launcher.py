@@ -1,0 +1,480 @@
+"""Client of the launcher: the one process that forks, confines, kills and reaps.
+
+Rules
+1. Every fork of the product happens in the launcher, which is single-threaded, so
+   a parent-death signal is tied to the right thread (a trio supervisor forks from
+   pool threads that end after ten idle seconds).
+2. A ``Child`` exists from the answer ``spawned`` until the notice ``exited``; the
+   launcher sends that notice once, after the whole tree is dead and reaped.
+3. If the launcher dies, every child counts as lost at once; the kernel kills them
+   through their parent-death signal, and we kill them again through their pidfds.
+   The next spawn starts a new launcher, after a back-off.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from .._resources import workers_dir
+from ..errors import InternalError, SandboxError, WorkerBroken
+from .child import Child, ExitNotice
+from .nursery import open_service_nursery
+
+__all__ = ["Launcher", "open_launcher"]
+
+_PACKET_BYTES = 64 * 1024
+_HELLO_SECONDS = 15.0
+_STOP_SECONDS = 5.0
+_KILL_SECONDS = 2.0
+"""How long the launcher may take to end a tree before we signal the worker ourselves."""
+_BACKOFF_SECONDS = (0.0, 0.1, 0.5, 2.0, 5.0)
+
+
+class _Connection:
+    """One live launcher process and its socket."""
+
+    def __init__(self, process: subprocess.Popen[bytes], sock: trio.socket.SocketType) -> None:
+        self.process = process
+        self.sock = sock
+        self.children: dict[str, Child] = {}
+        self.answers: dict[str, _Answer] = {}
+        self.capabilities: dict[str, Any] = {}
+        self.dead = trio.Event()
+        self.send_lock = trio.Lock()
+
+
+@dataclass(slots=True, eq=False)
+class _Answer:
+    event: trio.Event = field(default_factory=trio.Event)
+    message: dict[str, Any] | None = None
+    fds: list[int] = field(default_factory=list)
+
+
+class Launcher:
+    """Spawns confined processes. Use ``open_launcher``.
+
+    One launcher process serves one runtime. It is started by the first spawn or
+    probe and restarted, with a back-off, if it dies.
+    """
+
+    def __init__(
+        self, nursery: trio.Nursery, *, scratch_parent: Path, simulate: Sequence[str] = ()
+    ) -> None:
+        self._nursery = nursery
+        self._scratch_parent = scratch_parent
+        self._simulate = list(simulate)
+        self._connection: _Connection | None = None
+        self._start_lock = trio.Lock()
+        self._next_id = 0
+        self._failures = 0
+        self.restarts = 0
+        self.closed = False
+
+    @property
+    def pid(self) -> int | None:
+        """Process ID of the running launcher, or ``None``."""
+        connection = self._connection
+        return None if connection is None else connection.process.pid
+
+    @property
+    def live_children(self) -> int:
+        """Trees that were spawned and have not been reported dead."""
+        return 0 if self._connection is None else len(self._connection.children)
+
+    async def capabilities(self) -> dict[str, Any]:
+        """Return what the host can enforce, probed by doing.
+
+        Raises:
+            WorkerBroken: The launcher could not be started.
+        """
+        connection = await self._ready()
+        return connection.capabilities
+
+    async def probe(self) -> dict[str, Any]:
+        """Run the full probe, positive and negative checks included."""
+        message, _ = await self._ask({"op": "probe"}, "probe")
+        return dict(message["capabilities"])
+
+    async def spawn(
+        self,
+        *,
+        kind: str,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        cwd: str,
+        fds: Mapping[int, int],
+        scratch: bool,
+        plan: Mapping[str, Any],
+    ) -> Child:
+        """Start one confined process tree.
+
+        Args:
+            kind: ``"exec"``, or ``"python"`` for a fork of the warm launcher.
+            argv: Absolute program and its arguments; empty for ``"python"``.
+            env: The whole environment; the launcher adds HOME and TMPDIR.
+            cwd: Working directory inside the sandbox.
+            fds: Target descriptor number → our descriptor. Ours stay open.
+            scratch: Whether it gets a private directory.
+            plan: The host plan, see ``raw_exec.sandbox.host_plan``.
+
+        Raises:
+            SandboxError: A restriction could not be put in force; names the step.
+            WorkerBroken: The launcher died meanwhile.
+        """
+        self._next_id += 1
+        ident = f"w{self._next_id}"
+        targets = sorted(fds)
+        request = {
+            "op": "spawn",
+            "id": ident,
+            "kind": kind,
+            "argv": list(argv),
+            "env": dict(env),
+            "cwd": cwd,
+            "fds": targets,
+            "scratch": ident if scratch else None,
+            "plan": dict(plan),
+        }
+        # Race: a cancelled spawn would lose a live process, so the exchange is shielded;
+        # the launcher bounds it, and its death ends the wait.
+        with trio.CancelScope(shield=True):
+            message, received = await self._ask(
+                request, f"spawn:{ident}", [fds[target] for target in targets]
+            )
+            if message["op"] == "spawn_failed":
+                _close_all(received)
+                raise _spawn_error(message)
+        child = self._connection.children.get(ident) if self._connection else None
+        if child is None:
+            # It ended, or the launcher died, between the answer and now.
+            raise WorkerBroken("worker_crashed", "worker ended while it was being started")
+        return child
+
+    async def kill(self, child: Child) -> ExitNotice:
+        """End a whole tree now and return how its root ended. Not cancellable."""
+        with trio.CancelScope(shield=True):
+            if child.exit is None:
+                try:
+                    await self._send({"op": "kill", "id": child.id})
+                except WorkerBroken:
+                    pass  # the launcher is gone; its children are ended below or already were
+                with trio.move_on_after(_KILL_SECONDS):
+                    await child.exited.wait()
+            if child.exit is None and child.pidfd >= 0:
+                with contextlib.suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(child.pidfd, signal.SIGKILL)
+                with trio.move_on_after(_KILL_SECONDS):
+                    await child.exited.wait()
+            if child.exit is None:
+                # A stopped launcher can't report; the worker itself is dead by now, and
+                # ending the launcher ends whatever is left of every tree.
+                connection = self._connection
+                if connection is not None:
+                    connection.process.kill()
+                await child.exited.wait()
+        notice = child.exit
+        assert notice is not None  # noqa: S101  (set together with the event)
+        return notice
+
+    async def clean(self, child: Child) -> tuple[int, int]:
+        """Empty a child's scratch directory; return bytes and entries removed."""
+        message, _ = await self._ask({"op": "clean", "id": child.id}, f"clean:{child.id}")
+        return int(message.get("bytes", 0)), int(message.get("entries", 0))
+
+    async def usage(self, child: Child) -> dict[str, Any]:
+        """Return resident bytes, CPU time, processes and scratch bytes of a tree."""
+        message, _ = await self._ask({"op": "usage", "id": child.id}, f"usage:{child.id}")
+        return message
+
+    async def aclose(self) -> None:
+        """End every tree and the launcher; return when all are gone."""
+        self.closed = True
+        with trio.CancelScope(shield=True):
+            connection = self._connection
+            if connection is None:
+                return
+            with contextlib.suppress(OSError):
+                connection.sock.shutdown(socket.SHUT_WR)
+            with trio.move_on_after(_STOP_SECONDS):
+                await connection.dead.wait()
+            if not connection.dead.is_set():
+                connection.process.kill()
+                await connection.dead.wait()
+
+    # -- internals ---------------------------------------------------------
+
+    async def _ready(self) -> _Connection:
+        connection = self._connection
+        if connection is not None and not connection.dead.is_set():
+            return connection
+        async with self._start_lock:
+            connection = self._connection
+            if connection is not None and not connection.dead.is_set():
+                return connection
+            if self.closed:
+                raise WorkerBroken("worker_crashed", "the runtime is closed")
+            step = min(self._failures, len(_BACKOFF_SECONDS) - 1)
+            await trio.sleep(_BACKOFF_SECONDS[step])
+            with trio.CancelScope(shield=True):
+                return await self._start()
+
+    async def _start(self) -> _Connection:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        scratch_root = tempfile.mkdtemp(prefix="scratch-", dir=self._scratch_parent)
+        stderr_read, stderr_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        os.set_blocking(stderr_write, True)
+        try:
+            # A vfork and exec of a few milliseconds, once; trio's own would fork from a thread.
+            process = subprocess.Popen(  # noqa: ASYNC220
+                [
+                    sys.executable,
+                    "-I",
+                    "-S",
+                    "-E",
+                    str(workers_dir() / "launcher" / "main.py"),
+                    str(theirs.fileno()),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=stderr_write,
+                pass_fds=(theirs.fileno(),),
+                # Security: a forked Python worker shows this in /proc/self/environ.
+                env={},
+                cwd="/",
+                start_new_session=True,
+            )
+        except OSError as exc:
+            ours.close()
+            os.close(stderr_read)
+            shutil.rmtree(scratch_root, ignore_errors=True)
+            raise WorkerBroken("worker_crashed", f"launcher can't be started: {exc}") from exc
+        finally:
+            theirs.close()
+            os.close(stderr_write)
+        ours.setblocking(False)
+        sock = trio.socket.from_stdlib_socket(ours)
+        connection = _Connection(process, sock)
+        self._connection = connection
+        self._nursery.start_soon(self._serve, connection, stderr_read, scratch_root)
+        hello = {
+            "op": "hello",
+            "version": 1,
+            "msgpack_dir": _msgpack_directory(),
+            "scratch_root": scratch_root,
+        }
+        if self._simulate:
+            hello["simulate"] = self._simulate
+        with trio.move_on_after(_HELLO_SECONDS) as scope:
+            message, _ = await self._exchange(connection, hello, "hello")
+        if scope.cancelled_caught:
+            process.kill()
+            await connection.dead.wait()
+            raise WorkerBroken("worker_crashed", "launcher did not answer in time")
+        connection.capabilities = dict(message["capabilities"])
+        self._failures = 0
+        return connection
+
+    async def _ask(
+        self, request: dict[str, Any], key: str, fds: Sequence[int] = ()
+    ) -> tuple[dict[str, Any], list[int]]:
+        connection = await self._ready()
+        return await self._exchange(connection, request, key, fds)
+
+    async def _exchange(
+        self,
+        connection: _Connection,
+        request: dict[str, Any],
+        key: str,
+        fds: Sequence[int] = (),
+    ) -> tuple[dict[str, Any], list[int]]:
+        while key in connection.answers:  # the same question is already on its way
+            await connection.answers[key].event.wait()
+        answer = connection.answers[key] = _Answer()
+        try:
+            await self._send_on(connection, request, fds)
+            await answer.event.wait()
+        finally:
+            if connection.answers.get(key) is answer:
+                del connection.answers[key]
+        if answer.message is None:
+            raise WorkerBroken("worker_crashed", "the launcher died", detail={"launcher": "died"})
+        return answer.message, answer.fds
+
+    async def _send(self, message: dict[str, Any]) -> None:
+        connection = self._connection
+        if connection is None or connection.dead.is_set():
+            raise WorkerBroken("worker_crashed", "the launcher is not running")
+        await self._send_on(connection, message, ())
+
+    async def _send_on(
+        self, connection: _Connection, message: dict[str, Any], fds: Sequence[int]
+    ) -> None:
+        data = json.dumps(message).encode("ascii")
+        if len(data) > _PACKET_BYTES:
+            raise SandboxError(
+                "sandbox_unavailable",
+                f"sandbox plan of {len(data)} bytes is over the limit of {_PACKET_BYTES}",
+                step="protocol",
+                hint="grant a common parent directory instead of many paths",
+            )
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+        try:
+            async with connection.send_lock:
+                await connection.sock.sendmsg([data], rights)
+        except OSError as exc:
+            raise WorkerBroken("worker_crashed", f"the launcher is gone: {exc}") from exc
+
+    async def _serve(self, connection: _Connection, stderr_fd: int, scratch_root: str) -> None:
+        """Read notices until the launcher is gone, then end everything that was its."""
+        log = bytearray()
+        with trio.CancelScope(shield=True):
+            try:
+                await self._read_notices(connection, stderr_fd, log)
+            finally:
+                connection.sock.close()
+                if self._connection is connection:
+                    self._connection = None
+                await _reap(connection.process)
+                os.close(stderr_fd)
+                if not self.closed:
+                    self._failures += 1
+                    self.restarts += 1
+                for child in list(connection.children.values()):
+                    if child.pidfd >= 0:
+                        with contextlib.suppress(ProcessLookupError):
+                            signal.pidfd_send_signal(child.pidfd, signal.SIGKILL)
+                        await trio.lowlevel.wait_readable(child.pidfd)
+                    child.end(ExitNotice(lost=True))
+                connection.children.clear()
+                await trio.to_thread.run_sync(_remove_tree, scratch_root)
+                connection.dead.set()
+                for answer in list(connection.answers.values()):
+                    answer.event.set()
+
+    async def _read_notices(self, connection: _Connection, stderr_fd: int, log: bytearray) -> None:
+        while True:
+            try:
+                data, rights, _flags, _address = await connection.sock.recvmsg(
+                    _PACKET_BYTES + 1, socket.CMSG_SPACE(8 * 4), socket.MSG_CMSG_CLOEXEC
+                )
+            except OSError:
+                return
+            fds = _received(rights)
+            if not data:
+                _close_all(fds)
+                return
+            with contextlib.suppress(BlockingIOError):
+                log += os.read(stderr_fd, 8192)
+                del log[: -16 * 1024]
+            self._handle(connection, json.loads(data), fds)
+
+    def _handle(self, connection: _Connection, message: dict[str, Any], fds: list[int]) -> None:
+        op = message.get("op")
+        if op == "exited":
+            child = connection.children.pop(message["id"], None)
+            _close_all(fds)
+            if child is not None:
+                names = ("code", "signal", "core", "cpu_ms", "max_rss_bytes", "oom", "killed_extra")
+                child.end(ExitNotice(**{name: message[name] for name in names}))
+            return
+        if op in ("spawned", "spawn_failed"):
+            key = f"spawn:{message['id']}"
+            if op == "spawned":
+                if len(fds) != 1:
+                    raise InternalError("internal", f"launcher sent {len(fds)} pidfds")
+                # No await between here and the table: an exit notice may be next.
+                connection.children[message["id"]] = Child(
+                    id=message["id"],
+                    pid=message["pid"],
+                    pidfd=fds.pop(),
+                    enforced=message["enforced"],
+                    scratch=message.get("scratch") or "",
+                )
+        elif op in ("cleaned", "usage"):
+            key = f"{'clean' if op == 'cleaned' else 'usage'}:{message['id']}"
+        else:
+            key = str(op)
+        answer = connection.answers.get(key)
+        if answer is None:
+            _close_all(fds)
+            return
+        answer.message, answer.fds = message, fds
+        answer.event.set()
+
+
+@asynccontextmanager
+async def open_launcher(
+    *, scratch_parent: Path, simulate: Sequence[str] = ()
+) -> AsyncIterator[Launcher]:
+    """Open a launcher client; on exit every process it started is dead and reaped."""
+    async with open_service_nursery() as nursery:
+        launcher = Launcher(nursery, scratch_parent=scratch_parent, simulate=simulate)
+        try:
+            yield launcher
+        finally:
+            await launcher.aclose()
+
+
+def _spawn_error(message: dict[str, Any]) -> SandboxError:
+    step, number = str(message["step"]), int(message["errno"])
+    return SandboxError(
+        "sandbox_unavailable",
+        f"sandbox set-up failed at {step}: {message['message']}",
+        step=step,
+        errno=number,
+        hint="run 'raw doctor' to see what this host can enforce",
+    )
+
+
+def _msgpack_directory() -> str | None:
+    import msgpack
+
+    file = msgpack.__file__
+    return None if file is None else str(Path(file).resolve().parent.parent)
+
+
+def _received(rights: list[tuple[int, int, bytes]]) -> list[int]:
+    fds = array.array("i")
+    for level, kind, data in rights:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            fds.frombytes(data[: len(data) - len(data) % fds.itemsize])
+    return list(fds)
+
+
+def _close_all(fds: Sequence[int]) -> None:
+    for fd in fds:
+        os.close(fd)
+
+
+async def _reap(process: subprocess.Popen[bytes]) -> None:
+    pidfd = os.pidfd_open(process.pid)
+    try:
+        with trio.move_on_after(_STOP_SECONDS) as scope:
+            await trio.lowlevel.wait_readable(pidfd)
+        if scope.cancelled_caught:
+            process.kill()
+            await trio.lowlevel.wait_readable(pidfd)
+    finally:
+        os.close(pidfd)
+    process.wait()
+
+
+def _remove_tree(root: str) -> None:
+    """Remove what a launcher that was itself killed left behind."""
+    shutil.rmtree(root, ignore_errors=True)

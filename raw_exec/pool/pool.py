@@ -1,0 +1,513 @@
+"""The set of workers: who may use which, how many there are, when they are retired.
+
+Rules
+1. A worker serves one trust domain for life: tool identity, content digest, sandbox
+   plan, principal. ``WorkerSpec.key`` is that domain; no worker moves between keys.
+2. At most ``max_workers`` exist, starting ones included. A call that finds no room
+   first retires the longest idle worker of another key, then waits its turn in order.
+3. A worker goes back only through ``_give_back``, which decides by evidence whether it
+   may serve again. Everything else ends it.
+4. A domain whose workers keep dying before they are loaded is not started again for a
+   while; the refusal says for how long and why.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import trio
+
+from ..errors import SandboxError, WorkerBroken
+from ..limits import Limits
+from ..manifest import Snapshot
+from ..sandbox import SandboxPlan, host_plan, node_files, python_files
+from .launcher import Launcher
+from .nursery import open_service_nursery
+from .runtimes import NodeRuntime, find_node, node_argv, node_environment, python_environment
+from .worker import LoadFailure, Worker
+
+__all__ = ["Lease", "PoolStatistics", "WorkerPool", "WorkerSpec", "open_pool"]
+
+_BREAKER_FAILURES = 3
+_BREAKER_SECONDS = (1.0, 5.0, 30.0, 120.0)
+_SWEEP_SECONDS = 1.0
+_MAX_HOST_PLANS = 4096
+_TOLERATED_FDS = 8
+"""Runtimes open a few descriptors of their own at the first use of some feature."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSpec:
+    """What a call needs of a worker.
+
+    Args:
+        label: Policy identity of the tool, for messages.
+        language: ``"esm"`` or ``"python"``.
+        kind: ``"handler"``, or ``"descriptor"`` for a worker that only describes.
+        entry: Entry file, relative to the snapshot.
+        snapshot: The frozen tool folder.
+        plan: What its sandbox grants.
+        principal: On whose behalf; workers are never shared between principals.
+        cwd: The process's own working directory; the tool's folder when ``None``.
+    """
+
+    label: str
+    language: str
+    kind: str
+    entry: str
+    snapshot: Snapshot
+    plan: SandboxPlan
+    principal: str
+    cwd: str | None = None
+    key: tuple[str, ...] = field(init=False)
+    """The trust domain."""
+
+    def __post_init__(self) -> None:
+        key = (
+            self.label,
+            self.snapshot.digest,
+            self.plan.key,
+            self.principal,
+            self.kind,
+            self.cwd or "",
+        )
+        object.__setattr__(self, "key", key)
+
+
+@dataclass(slots=True)
+class Lease:
+    """Exclusive use of one worker for one call.
+
+    Args:
+        worker: The worker, started, confined and loaded.
+        warm: Whether it had served before.
+        start_ms: What starting and loading it cost this call.
+    """
+
+    worker: Worker
+    warm: bool
+    start_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class PoolStatistics:
+    """A snapshot of the pool for tests and operators.
+
+    Args:
+        live: Worker processes, starting ones included.
+        idle: Of these, waiting for a call.
+        spares: Of the idle, started but without a plugin.
+        waiting: Calls that wait for room.
+        started: Workers started so far.
+        calls: Calls served so far.
+        retired: Ended workers by reason.
+        launcher_restarts: How often the launcher had to be started again.
+    """
+
+    live: int
+    idle: int
+    spares: int
+    waiting: int
+    started: int
+    calls: int
+    retired: dict[str, int]
+    launcher_restarts: int
+
+
+@dataclass(slots=True)
+class _Breaker:
+    failures: int = 0
+    not_before: float = 0.0
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class _Domain:
+    """Workers of one trust domain that no call is using."""
+
+    idle: deque[Worker] = field(default_factory=deque)
+    spares: deque[Worker] = field(default_factory=deque)
+    spares_wanted: int = 0
+
+
+class WorkerPool:
+    """Pooled, sandboxed workers. Use ``open_pool``."""
+
+    def __init__(
+        self,
+        nursery: trio.Nursery,
+        launcher: Launcher,
+        limits: Limits,
+        *,
+        snapshot_store: Path,
+        node: NodeRuntime | str | None = None,
+        use: tuple[str, ...] = ("namespaces", "cgroup"),
+        spares: int = 1,
+    ) -> None:
+        self._nursery = nursery
+        self._launcher = launcher
+        self._limits = limits
+        self._store = snapshot_store
+        self._node = node if isinstance(node, NodeRuntime) else None
+        self._node_path = node if isinstance(node, str) else None
+        self._use = use
+        self._spares = spares
+        self._domains: dict[tuple[str, ...], _Domain] = {}
+        self._breakers: dict[tuple[str, ...], _Breaker] = {}
+        self._host_plans: dict[tuple[str, ...], tuple[Path, dict[str, Any]]] = {}
+        self._room = trio.lowlevel.ParkingLot()
+        self._live = 0
+        self._started = 0
+        self._calls = 0
+        self._retired: dict[str, int] = {}
+        self._closing = False
+
+    # -- public ------------------------------------------------------------
+
+    def lease(self, spec: WorkerSpec) -> _Leasing:
+        """Return an async context manager that gives exclusive use of a loaded worker.
+
+        If the body raises or is cancelled, the worker is ended.
+
+        Raises:
+            SandboxError: The plan can't be enforced here.
+            LoadFailure: The plugin can't be imported.
+            WorkerBroken: The worker died while it was started.
+        """
+        return _Leasing(self, spec)
+
+    async def _open_lease(self, spec: WorkerSpec) -> Lease:
+        before = trio.current_time()
+        worker, warm = await self._take(spec)
+        if not warm:
+            try:
+                await self._load(worker, spec)
+            except BaseException as exc:
+                await self._close_lease(worker, spec, exc)
+                raise
+        return Lease(worker, warm, (trio.current_time() - before) * 1000)
+
+    async def _close_lease(
+        self, worker: Worker, spec: WorkerSpec, failure: BaseException | None
+    ) -> None:
+        if failure is not None and worker.retire_reason is None:
+            worker.retire_reason = type(failure).__name__
+        await self._give_back(worker, spec)
+
+    async def warm(self, spec: WorkerSpec) -> None:
+        """Start one spare for a domain, if there is room: confined, no plugin code run.
+
+        Raises:
+            SandboxError: The plan can't be enforced here.
+            WorkerBroken: The worker died while it was started.
+        """
+        if self._live >= self._limits.max_workers or self._closing:
+            return
+        self._live += 1
+        worker = await self._start(spec)
+        worker.idle_since = trio.current_time()
+        self._domain(spec).spares.append(worker)
+        self._room.unpark()
+
+    def statistics(self) -> PoolStatistics:
+        """Return counts as of now."""
+        return PoolStatistics(
+            live=self._live,
+            idle=sum(len(d.idle) + len(d.spares) for d in self._domains.values()),
+            spares=sum(len(d.spares) for d in self._domains.values()),
+            waiting=len(self._room),
+            started=self._started,
+            calls=self._calls,
+            retired=dict(self._retired),
+            launcher_restarts=self._launcher.restarts,
+        )
+
+    def node(self) -> NodeRuntime:
+        """Return the Node executable in use.
+
+        Raises:
+            WorkerError: There is none.
+        """
+        if self._node is None:
+            self._node = find_node(self._node_path)
+        return self._node
+
+    async def aclose(self) -> None:
+        """End every worker that no call is using, and let none start again."""
+        self._closing = True
+        with trio.CancelScope(shield=True):
+            async with trio.open_nursery() as nursery:
+                for domain in self._domains.values():
+                    for worker in (*domain.idle, *domain.spares):
+                        nursery.start_soon(self._end, worker, "closing")
+                    domain.idle.clear()
+                    domain.spares.clear()
+
+    # -- taking ------------------------------------------------------------
+
+    async def _take(self, spec: WorkerSpec) -> tuple[Worker, bool]:
+        fresh = spec.plan.isolation == "fresh"
+        waited = False
+        while True:
+            if self._closing:
+                raise WorkerBroken("worker_crashed", "the runtime is closing")
+            domain = self._domain(spec)  # a wait may outlive an unused domain
+            if not fresh and domain.idle:
+                worker = domain.idle.pop()
+                if worker.usable:
+                    return worker, True
+                await self._end(worker, "unusable while idle")
+                continue
+            if domain.spares:
+                worker = domain.spares.popleft()
+                if worker.usable:
+                    return worker, False
+                await self._end(worker, "unusable while idle")
+                continue
+            self._check_breaker(spec)
+            # Newcomers queue behind those who already wait.
+            if waited or not len(self._room):
+                if self._live < self._limits.max_workers:
+                    self._live += 1
+                    return await self._start(spec), False
+                victim = self._longest_idle()
+                if victim is not None:
+                    await self._end(victim, "made room")
+                    continue
+            await self._room.park()
+            waited = True
+
+    def _longest_idle(self) -> Worker | None:
+        best: tuple[float, deque[Worker]] | None = None
+        for domain in self._domains.values():
+            for queue in (domain.idle, domain.spares):
+                if queue:
+                    when = queue[0].idle_since
+                    if best is None or when < best[0]:
+                        best = (when, queue)
+        return None if best is None else best[1].popleft()
+
+    async def _start(self, spec: WorkerSpec) -> Worker:
+        """Start a worker for which room was counted."""
+        try:
+            directory, plan = await self._host_plan(spec)
+            worker = await self._spawn(spec, directory, plan)
+        except BaseException as exc:
+            self._release_room()
+            if isinstance(exc, WorkerBroken):
+                self._note_failure(spec, str(exc))
+            raise
+        self._started += 1
+        return worker
+
+    async def _spawn(self, spec: WorkerSpec, directory: Path, plan: dict[str, Any]) -> Worker:
+        if spec.language == "esm":
+            node = self.node().path
+            kind, argv = "exec", node_argv(node, memory_bytes=spec.plan.memory_bytes)
+            env = node_environment(node, processes=spec.plan.processes)
+        else:
+            kind, argv, env = "python", [], python_environment()
+        limits = self._limits
+        return await Worker.start(
+            self._launcher,
+            self._nursery,
+            label=spec.label,
+            kind=kind,
+            argv=argv,
+            env=env,
+            cwd=spec.cwd or str(directory),
+            plan=plan,
+            load_ms=limits.load_ms,
+            result_bytes=limits.result_bytes,
+            log_bytes=limits.log_bytes,
+        )
+
+    async def _host_plan(self, spec: WorkerSpec) -> tuple[Path, dict[str, Any]]:
+        cached = self._host_plans.get(spec.key)
+        if cached is not None:
+            return cached
+        directory = await trio.to_thread.run_sync(spec.snapshot.materialise, self._store)
+        files = node_files(self.node().path) if spec.language == "esm" else python_files()
+        plan = host_plan(spec.plan, runtime=files, snapshot_dir=directory, use=self._use)
+        if len(self._host_plans) >= _MAX_HOST_PLANS:
+            self._host_plans.clear()
+        self._host_plans[spec.key] = (directory, plan)
+        return directory, plan
+
+    async def _load(self, worker: Worker, spec: WorkerSpec) -> None:
+        directory, _ = await self._host_plan(spec)
+        try:
+            await worker.load(
+                entry=str(directory / spec.entry),
+                name=spec.label,
+                kind=spec.kind,
+                load_ms=self._limits.load_ms,
+            )
+        except LoadFailure:
+            raise
+        except WorkerBroken as exc:
+            self._note_failure(spec, str(exc))
+            raise
+        self._breakers.pop(spec.key, None)
+
+    # -- giving back -------------------------------------------------------
+
+    async def _give_back(self, worker: Worker, spec: WorkerSpec) -> None:
+        self._calls += 1
+        reason = worker.retire_reason or self._retire_reason(worker, spec)
+        if reason is None:
+            worker.idle_since = trio.current_time()
+            self._domain(spec).idle.append(worker)
+            self._room.unpark()
+            return
+        await self._end(worker, reason)
+        if spec.plan.isolation == "fresh" and self._spares and not self._closing:
+            self._replace_spare(spec)
+
+    def _retire_reason(self, worker: Worker, spec: WorkerSpec) -> str | None:
+        """Say why a worker must not serve again, from what its last call left behind."""
+        if self._closing:
+            return "closing"
+        if spec.plan.isolation == "fresh":
+            return "fresh isolation"
+        if worker.calls >= self._limits.max_calls:
+            return "call count"
+        left = worker.left
+        if left is None:
+            return None
+        for name in left.names:
+            if name != "fds" or left.fds > _TOLERATED_FDS:
+                return f"left {name}"
+        if worker.base_rss == 0:
+            worker.base_rss = left.rss_bytes
+        elif left.rss_bytes - worker.base_rss > self._limits.growth_bytes:
+            return "growth"
+        return None
+
+    async def _end(self, worker: Worker, reason: str) -> None:
+        """End a worker and let a waiting call have its room. Not cancellable."""
+        self._retired[reason] = self._retired.get(reason, 0) + 1
+        try:
+            await worker.end()
+        finally:
+            self._release_room()
+
+    def _release_room(self) -> None:
+        self._live -= 1
+        self._room.unpark()
+
+    def _replace_spare(self, spec: WorkerSpec) -> None:
+        domain = self._domain(spec)
+        if len(domain.spares) + domain.spares_wanted < self._spares:
+            domain.spares_wanted += 1
+            self._nursery.start_soon(self._start_spare, spec, domain)
+
+    async def _start_spare(self, spec: WorkerSpec, domain: _Domain) -> None:
+        try:
+            await self.warm(spec)
+        except (WorkerBroken, SandboxError):
+            return  # the next call meets the same error and reports it
+        finally:
+            domain.spares_wanted -= 1
+
+    async def sweep_forever(self) -> None:
+        """Retire workers that nobody has used for ``idle_ms``."""
+        while True:
+            await trio.sleep(_SWEEP_SECONDS)
+            horizon = trio.current_time() - self._limits.idle_ms / 1000
+            for key, domain in list(self._domains.items()):
+                if not (domain.idle or domain.spares or domain.spares_wanted):
+                    del self._domains[key]
+                for queue in (domain.idle, domain.spares):
+                    while queue and queue[0].idle_since < horizon:
+                        await self._end(queue.popleft(), "idle")
+
+    # -- domains and breakers ----------------------------------------------
+
+    def _domain(self, spec: WorkerSpec) -> _Domain:
+        domain = self._domains.get(spec.key)
+        if domain is None:
+            domain = self._domains[spec.key] = _Domain()
+        return domain
+
+    def _note_failure(self, spec: WorkerSpec, reason: str) -> None:
+        breaker = self._breakers.setdefault(spec.key, _Breaker())
+        breaker.failures += 1
+        breaker.reason = reason
+        over = breaker.failures - _BREAKER_FAILURES
+        if over >= 0:
+            pause = _BREAKER_SECONDS[min(over, len(_BREAKER_SECONDS) - 1)]
+            breaker.not_before = trio.current_time() + pause
+
+    def _check_breaker(self, spec: WorkerSpec) -> None:
+        breaker = self._breakers.get(spec.key)
+        if breaker is None:
+            return
+        left = breaker.not_before - trio.current_time()
+        if left > 0:
+            raise WorkerBroken(
+                "worker_crashed",
+                f"{spec.label} failed to start {breaker.failures} times in a row; "
+                f"not tried again for {left:.1f} s (last: {breaker.reason})",
+                detail={"crash_loop": breaker.failures, "retry_after_ms": int(left * 1000)},
+            )
+
+
+class _Leasing:
+    """A lease as an async context manager; a class, since generators cost 10 µs a call."""
+
+    __slots__ = ("_lease", "_pool", "_spec")
+
+    def __init__(self, pool: WorkerPool, spec: WorkerSpec) -> None:
+        self._pool = pool
+        self._spec = spec
+        self._lease: Lease | None = None
+
+    async def __aenter__(self) -> Lease:
+        self._lease = await self._pool._open_lease(self._spec)
+        return self._lease
+
+    async def __aexit__(
+        self,
+        _kind: type[BaseException] | None,
+        failure: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None:
+        lease, self._lease = self._lease, None
+        assert lease is not None  # noqa: S101  (entered before left)
+        await self._pool._close_lease(lease.worker, self._spec, failure)
+
+
+@asynccontextmanager
+async def open_pool(
+    launcher: Launcher,
+    limits: Limits,
+    *,
+    snapshot_store: Path,
+    node: NodeRuntime | str | None = None,
+    use: tuple[str, ...] = ("namespaces", "cgroup"),
+    spares: int = 1,
+) -> AsyncIterator[WorkerPool]:
+    """Open a pool; on exit every worker is dead and reaped."""
+    async with open_service_nursery() as nursery:
+        pool = WorkerPool(
+            nursery,
+            launcher,
+            limits,
+            snapshot_store=snapshot_store,
+            node=node,
+            use=use,
+            spares=spares,
+        )
+        nursery.start_soon(pool.sweep_forever)
+        try:
+            yield pool
+        finally:
+            await pool.aclose()
+            nursery.cancel_scope.cancel()

@@ -1,0 +1,275 @@
+"""Check ``vars``, ``var_providers``, ``mcp`` and ``contracts``: where data comes from.
+
+Security: nothing here echoes a value; ``vars.<name>.source.value`` and environments hold secrets.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from ..fields import Cursor, did_you_mean, shown, type_name
+from ..values import freeze
+from .model import ContractsConfig, McpServer, ProviderConfig, VarConfig, VarSource
+
+__all__ = ["BUILTIN_PROVIDERS", "check_contracts", "check_mcp", "check_providers", "check_vars"]
+
+BUILTIN_PROVIDERS: Final = ("system.time",)
+VAR_NAME = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
+_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,255}")
+_SERVER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")
+_TYPES = ("string", "number", "boolean", "object", "array", "null", "json")
+_MAX_MEMBERS = 4096
+_MAX_DESCRIPTION_CHARS = 4096
+_MAX_PATH_CHARS = 4096
+_MAX_ARGS = 1024
+_MAX_ARG_CHARS = 128 * 1024
+_MAX_TTL_MS = 24 * 60 * 60 * 1000
+_MAX_TIMEOUT_MS = 10 * 60 * 1000
+_MAX_PROVIDER_BYTES = 1024 * 1024
+_MAX_PANELS = 64
+_SOURCE_FIELDS: Final = {
+    "literal": ("value",),
+    "env": ("name",),
+    "file": ("path",),
+    "provider": ("name",),
+}
+_SOURCE_OPTIONAL: Final = {"file": ("format",), "provider": ("params",)}
+
+
+def _text(fields: Mapping[str, Cursor], key: str, max_chars: int = _MAX_PATH_CHARS) -> str | None:
+    if key not in fields:
+        return None
+    return fields[key].string(min_chars=1, max_chars=max_chars, one_line=True)
+
+
+def _number(fields: Mapping[str, Cursor], key: str, low: int, high: int, default: int) -> int:
+    if key not in fields:
+        return default
+    value = fields[key].integer(low, high)
+    return default if value is None else value
+
+
+def _args(fields: Mapping[str, Cursor]) -> tuple[str, ...]:
+    """Check an argument vector: any text without NUL, which no executable can be given."""
+    if "args" not in fields:
+        return ()
+    out = []
+    for item in fields["args"].items(max_items=_MAX_ARGS):
+        text = item.string(max_chars=_MAX_ARG_CHARS)
+        if text is not None and "\0" in text:
+            item.fail("must not contain NUL")
+        elif text is not None:
+            out.append(text)
+    return tuple(out)
+
+
+# ---------------------------------------------------------------- variables
+
+
+def check_vars(cursor: Cursor, providers: Mapping[str, object]) -> dict[str, VarConfig]:
+    """Check the ``vars`` object; ``providers`` are the configured provider names."""
+    out: dict[str, VarConfig] = {}
+    for name, item in cursor.members(VAR_NAME, "variable name"):
+        if len(out) >= _MAX_MEMBERS:
+            cursor.fail(f"has over {_MAX_MEMBERS} variables")
+            break
+        var = _check_var(name, item, providers)
+        # A variable that is wrong still exists: an agent that lists it is not wrong too.
+        out[name] = var or VarConfig(name, "", "use", VarSource("literal"))
+    return out
+
+
+def _check_var(name: str, cursor: Cursor, providers: Mapping[str, object]) -> VarConfig | None:
+    allowed = ("description", "access", "type", "cache_ttl_ms", "source")
+    fields = cursor.fields(allowed, ("description", "access", "source"))
+    if fields is None:
+        return None
+    description = None
+    if "description" in fields:
+        description = fields["description"].string(min_chars=1, max_chars=_MAX_DESCRIPTION_CHARS)
+    access = fields["access"].choice(("read", "use"), "access") if "access" in fields else None
+    kind = fields["type"].choice(_TYPES, "type") if "type" in fields else None
+    ttl = _number(fields, "cache_ttl_ms", 0, _MAX_TTL_MS, 0)
+    source = _check_source(fields["source"], providers) if "source" in fields else None
+    if source is not None and source.kind == "literal" and kind is not None:
+        value = fields["source"].child("value")
+        if not _has_type(value.value, kind):
+            value.fail(f"must be of the declared type {kind!r}, not {type_name(value.value)}")
+    if description is None or access is None or source is None:
+        return None
+    return VarConfig(name, description, access, source, kind, ttl)
+
+
+def _has_type(value: Any, kind: str) -> bool:
+    if kind == "json":
+        return True
+    if isinstance(value, bool):
+        return kind == "boolean"
+    wanted: dict[str, type | tuple[type, ...]] = {
+        "string": str,
+        "number": (int, float),
+        "object": dict,
+        "array": list,
+        "null": type(None),
+        "boolean": bool,
+    }
+    return isinstance(value, wanted[kind])
+
+
+def _check_source(cursor: Cursor, providers: Mapping[str, object]) -> VarSource | None:
+    if not isinstance(cursor.value, dict) or "kind" not in cursor.value:
+        cursor.fields(("kind",), ("kind",))
+        return None
+    kind = cursor.child("kind").choice(tuple(_SOURCE_FIELDS), "source kind")
+    if kind is None:
+        return None
+    required = ("kind", *_SOURCE_FIELDS[kind])
+    fields = cursor.fields((*required, *_SOURCE_OPTIONAL.get(kind, ())), required) or {}
+    if any(key not in fields for key in required):
+        return None
+    if kind == "literal":
+        return VarSource(kind, value=freeze(fields["value"].value))
+    if kind == "env":
+        env_name = fields["name"].name(_ENV_NAME, "environment variable")
+        return VarSource(kind, name=env_name) if env_name else None
+    if kind == "file":
+        path = _text(fields, "path")
+        form = "text"
+        if "format" in fields:
+            form = fields["format"].choice(("text", "json"), "format") or form
+        return VarSource(kind, path=path, format=form) if path else None
+    return _check_provider_source(fields, providers)
+
+
+def _check_provider_source(
+    fields: Mapping[str, Cursor], providers: Mapping[str, object]
+) -> VarSource | None:
+    name = fields["name"].string()
+    known = (*BUILTIN_PROVIDERS, *providers)
+    if name is not None and name not in known:
+        hint = did_you_mean(name, known)
+        fields["name"].fail(f"unknown provider {shown(name)}{hint}; providers: {', '.join(known)}")
+        return None
+    params: Any = {}
+    if "params" in fields:
+        params = fields["params"].value
+        if not isinstance(params, dict):
+            fields["params"].wrong_type("an object")
+            return None
+    return VarSource("provider", name=name, params=freeze(params)) if name else None
+
+
+def check_providers(cursor: Cursor) -> dict[str, ProviderConfig]:
+    """Check the ``var_providers`` object."""
+    out: dict[str, ProviderConfig] = {}
+    allowed = ("command", "args", "cwd", "timeout_ms", "max_output_bytes")
+    for name, item in cursor.members(VAR_NAME, "provider name"):
+        if len(out) >= _MAX_MEMBERS:
+            cursor.fail(f"has over {_MAX_MEMBERS} providers")
+            break
+        if name in BUILTIN_PROVIDERS:
+            item.fail(f"{name!r} is built in and can not be redefined", at="key")
+        fields = item.fields(allowed, ("command",)) or {}
+        out[name] = ProviderConfig(
+            name=name,
+            command=_text(fields, "command") or "",
+            args=_args(fields),
+            cwd=_text(fields, "cwd"),
+            timeout_ms=_number(fields, "timeout_ms", 1, _MAX_TIMEOUT_MS, 5000),
+            max_output_bytes=_number(fields, "max_output_bytes", 1, _MAX_PROVIDER_BYTES, 65536),
+        )
+    return out
+
+
+# ---------------------------------------------------------------- MCP and contracts
+
+
+def check_mcp(cursor: Cursor) -> dict[str, McpServer]:
+    """Check the ``mcp`` object."""
+    fields = cursor.fields(("servers",)) or {}
+    out: dict[str, McpServer] = {}
+    if "servers" in fields:
+        for name, item in fields["servers"].members(_SERVER_NAME, "server name"):
+            if len(out) >= _MAX_MEMBERS:
+                cursor.fail(f"has over {_MAX_MEMBERS} servers")
+                break
+            out[name] = _check_server(name, item)
+    return out
+
+
+def _check_server(name: str, cursor: Cursor) -> McpServer:
+    allowed = ("command", "args", "env", "cwd", "url", "headers", "timeout_ms", "panels")
+    fields = cursor.fields(allowed) or {}
+    if isinstance(cursor.value, dict) and ("command" in fields) == ("url" in fields):
+        cursor.fail("needs exactly one of 'command' and 'url'")
+    elif "url" in fields:
+        for key in ("args", "env", "cwd"):
+            if key in fields:
+                fields[key].fail(f"{key!r} belongs to a server with a 'command'", at="key")
+    elif "headers" in fields:
+        fields["headers"].fail("'headers' belongs to a server with a 'url'", at="key")
+    panels: list[Mapping[str, Any]] = []
+    if "panels" in fields:
+        for item in fields["panels"].items(max_items=_MAX_PANELS):
+            if isinstance(item.value, dict):
+                panels.append(freeze(item.value))
+            else:
+                item.wrong_type("an object")
+    return McpServer(
+        name=name,
+        command=_text(fields, "command"),
+        args=_args(fields),
+        env=_string_map(fields, "env", _ENV_NAME, "environment variable"),
+        cwd=_text(fields, "cwd"),
+        url=_check_url(fields["url"]) if "url" in fields else None,
+        headers=_string_map(fields, "headers", _HEADER_NAME, "header name"),
+        timeout_ms=_number(fields, "timeout_ms", 1, _MAX_TIMEOUT_MS, 0) or None,
+        panels=tuple(panels),
+    )
+
+
+def _string_map(
+    fields: Mapping[str, Cursor], key: str, pattern: re.Pattern[str], what: str
+) -> Mapping[str, str]:
+    out = {}
+    if key in fields:
+        for name, item in fields[key].members(pattern, what):
+            value = item.string(max_chars=_MAX_ARG_CHARS)
+            if value is not None and "\0" in value:
+                item.fail("must not contain NUL")
+            elif value is not None:
+                out[name] = value
+    return MappingProxyType(out)
+
+
+def _check_url(cursor: Cursor) -> str | None:
+    url = cursor.string(min_chars=1, max_chars=2048, one_line=True)
+    if url is None:
+        return None
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname
+    except ValueError:
+        cursor.fail("is not a URL")
+        return None
+    if parts.scheme not in ("http", "https") or not host:
+        cursor.fail("must be an http or https URL with a host")
+        return None
+    if parts.username is not None or parts.password is not None:
+        cursor.fail("must not contain a user name or password")
+        return None
+    return url
+
+
+def check_contracts(cursor: Cursor) -> ContractsConfig:
+    """Check the ``contracts`` object."""
+    fields = cursor.fields(("registry", "store")) or {}
+    return ContractsConfig(
+        registry=_check_url(fields["registry"]) if "registry" in fields else None,
+        store=_text(fields, "store"),
+    )

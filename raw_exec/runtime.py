@@ -275,16 +275,18 @@ async def open_runtime(
         ManifestError: A selected tool is wrong.
         PolicyError: A rule does not fit the tool it matches.
     """
-    loaded = load_registry(config)
+    _refuse_unsupported(config)
     directory = resolve_cwd(cwd)
     cache = Path(cache_dir) if cache_dir is not None else _default_cache()
     with open_private_root() as root:
+        store = root / "snapshots"
+        loaded = load_registry(config, store=store)
         async with (
             open_launcher(scratch_parent=root, simulate=simulate) as launcher,
             open_pool(
                 launcher,
                 config.limits,
-                snapshot_store=root / "snapshots",
+                snapshot_store=store,
                 node=node,
                 spares=spares,
             ) as pool,
@@ -303,6 +305,17 @@ async def open_runtime(
                 yield runtime
             finally:
                 runtime.descriptors.close()
+
+
+def _refuse_unsupported(config: Config) -> None:
+    """Refuse what would otherwise be protection that is asked for and silently absent."""
+    if config.agent.hooks_use:
+        raise ConfigError(
+            "not_supported",
+            f"agent {config.agent.name!r} selects hooks, which this version can't run",
+            where=None if config.path is None else str(config.path),
+            hint="remove hooks.use; a gate that does not run would let calls through",
+        )
 
 
 def _may_enter(plan: SandboxPlan, cwd: str) -> bool:

@@ -13,10 +13,17 @@ from typing import Any
 
 from ..approval import ApprovalRequest, normalise_answer
 from ..effects import check_effects
-from ..errors import CallRefused, RemoteWireError, SandboxError, WorkerBroken, WorkerError
+from ..errors import (
+    CallRefused,
+    InternalError,
+    RemoteWireError,
+    SandboxError,
+    WorkerBroken,
+    WorkerError,
+)
 from ..limits import MAX_ARGUMENT_BYTES
 from ..policy import Verdict
-from ..pool import CallReply, CallRequest, LoadFailure, attribute_failure
+from ..pool import CallReply, CallRequest, LoadFailure, NotDelivered, attribute_failure
 from ..values import NotJson, freeze
 from .call import Call, Services
 from .results import InvalidResult, cap_content, check_result
@@ -36,6 +43,7 @@ __all__ = [
 ]
 
 _MAX_PLUGIN_TEXT_BYTES = 8192
+_DELIVERY_ATTEMPTS = 3
 
 
 async def check_exposure(call: Call, services: Services) -> None:
@@ -208,11 +216,7 @@ async def run_handler(call: Call, services: Services) -> None:
         grace_ms=services.limits.grace_ms,
     )
     try:
-        async with services.pool.lease(services.spec_for(tool, call.cwd)) as lease:
-            call.enforced = lease.worker.child.enforced
-            call.usage["worker"] = "warm" if lease.warm else "cold"
-            call.usage["start_ms"] = round(lease.start_ms, 3)
-            reply = await lease.worker.call(request)
+        reply = await _call_worker(call, services, request)
     except LoadFailure as exc:
         raise _failed(exc.code, exc.message, "load", exc.detail) from exc
     except SandboxError as exc:
@@ -239,6 +243,22 @@ async def run_handler(call: Call, services: Services) -> None:
             "runtime_unavailable", exc.message, stage="sandbox", hint=exc.hint
         ) from exc
     _take_reply(call, reply)
+
+
+async def _call_worker(call: Call, services: Services, request: CallRequest) -> CallReply:
+    """Call a worker; when an idle one died before it had read the request, take another."""
+    spec = services.spec_for(call.chosen_tool(), call.cwd)
+    for attempt in range(_DELIVERY_ATTEMPTS):
+        try:
+            async with services.pool.lease(spec) as lease:
+                call.enforced = lease.worker.child.enforced
+                call.usage["worker"] = "warm" if lease.warm else "cold"
+                call.usage["start_ms"] = round(lease.start_ms, 3)
+                return await lease.worker.call(request)
+        except NotDelivered:
+            if attempt == _DELIVERY_ATTEMPTS - 1:
+                raise
+    raise InternalError("internal", "no attempt was made to deliver a call")
 
 
 def _take_reply(call: Call, reply: CallReply) -> None:

@@ -1,6 +1,6 @@
 """Workers: started through the launcher, pooled by trust domain, ended as whole trees."""
 
-from .calls import CallReply, CallRequest, LoadFailure, RequestRefused
+from .calls import CallReply, CallRequest, LoadFailure, NotDelivered, RequestRefused
 from .child import Child, ExitNotice
 from .launcher import Launcher, open_launcher
 from .pool import Lease, PoolStatistics, WorkerPool, WorkerSpec, open_pool
@@ -17,6 +17,7 @@ __all__ = [
     "Lease",
     "LoadFailure",
     "NodeRuntime",
+    "NotDelivered",
     "PoolStatistics",
     "RequestRefused",
     "Worker",

@@ -10,7 +10,14 @@ from ..errors import WorkerBroken
 from ..wire import WorkerFailure
 from .logs import LogText
 
-__all__ = ["CallReply", "CallRequest", "LoadFailure", "RequestHandler", "RequestRefused"]
+__all__ = [
+    "CallReply",
+    "CallRequest",
+    "LoadFailure",
+    "NotDelivered",
+    "RequestHandler",
+    "RequestRefused",
+]
 
 RequestHandler = Callable[[str, Any], Awaitable[Any]]
 
@@ -25,6 +32,10 @@ class LoadFailure(WorkerBroken):
             detail={"kind": failure.kind, "error": failure.name, "stderr": log},
         )
         self.failure = failure
+
+
+class NotDelivered(WorkerBroken):
+    """An idle worker died with the request unread in its pipe: no code of this call ran."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,8 @@ import errno
 import fcntl
 import os
 import select
+import sys
+import termios
 
 import trio
 
@@ -83,6 +85,12 @@ class Channel:
         poller = select.poll()
         poller.register(self._replies, select.POLLIN)
         return bool(poller.poll(0))
+
+    def unread_bytes(self) -> int:
+        """Return how much of what was sent the worker has not read."""
+        count = bytearray(4)
+        fcntl.ioctl(self._requests, termios.FIONREAD, count)
+        return int.from_bytes(count, sys.byteorder)
 
     def close(self) -> None:
         """Close our ends; a task that waits for one is woken."""

@@ -32,7 +32,14 @@ from ..wire import (
     WorkerConnection,
     WorkerFailure,
 )
-from .calls import CallReply, CallRequest, LoadFailure, RequestHandler, RequestRefused
+from .calls import (
+    CallReply,
+    CallRequest,
+    LoadFailure,
+    NotDelivered,
+    RequestHandler,
+    RequestRefused,
+)
 from .channel import Channel, ChannelClosed
 from .child import Child, ExitNotice
 from .launcher import Launcher
@@ -297,16 +304,18 @@ class Worker:
             self._scope = self.child.on_exit = None
         if event is not None:
             return event
-        raise await self._broken(limit_ms, doing, abort_id, grace_ms)
+        raise await self._broken(limit_ms, doing, abort_id, grace_ms, len(data))
 
     async def _broken(
-        self, limit_ms: int, doing: str, abort_id: int | None, grace_ms: int
+        self, limit_ms: int, doing: str, abort_id: int | None, grace_ms: int, sent: int
     ) -> WorkerBroken:
         """Find out why the scope was cancelled, end the worker, and say it."""
         notice = self.child.exit
         if notice is not None:
             self.retire_reason = "worker ended"
             error = self._attribute(notice)
+            if sent and self._channel.unread_bytes() >= sent:
+                error = NotDelivered(error.code, error.message, detail=error.detail)
         elif self._flooded:
             self.retire_reason = "log flood"
             error = WorkerBroken(

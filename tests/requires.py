@@ -1,0 +1,23 @@
+"""Skip what the host cannot do, unless CI says that it must be there."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+
+def require(name: str, available: bool, reason: str) -> None:
+    """Skip the test, or fail it when ``RAW_EXEC_REQUIRE`` lists ``name``.
+
+    Args:
+        name: Short word, for example ``"node"`` or ``"userns"``.
+        available: Whether the host has it.
+        reason: What is missing, for the report.
+    """
+    if available:
+        return
+    wanted = {word.strip() for word in os.environ.get("RAW_EXEC_REQUIRE", "").split(",")}
+    if name in wanted:
+        pytest.fail(f"RAW_EXEC_REQUIRE lists {name!r}, but {reason}")
+    pytest.skip(reason)

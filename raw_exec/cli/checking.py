@@ -1,0 +1,283 @@
+"""What ``raw tools check`` looks at. Nothing of a tool runs outside a sandbox.
+
+The order is that of a call: manifest and schemas, rules, descriptors, exports, and then what
+is legal but may not work with every model provider.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..config import Config
+from ..errors import (
+    CallRefused,
+    ConfigError,
+    ManifestError,
+    PolicyError,
+    Problem,
+    RawExecError,
+    SandboxError,
+    WorkerError,
+)
+from ..manifest import LoadedTool, load_tool
+from ..policy import RuleSet, parse_rules
+from ..pool import LoadFailure, WorkerSpec
+from ..sandbox import descriptor_plan
+from ..schema.portability import find_portability_warnings
+from ..tools import Tool, ToolRoots, tool_roots
+
+if TYPE_CHECKING:
+    from ..manifest.load import Source
+    from ..runtime import Runtime
+
+__all__ = ["CheckReport", "Target", "check_tool", "find_targets", "load_target"]
+
+_IDENTITY = re.compile(r"(agent|local|builtin)/([a-z][a-z0-9_-]{0,63})")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+_MANIFEST = "tool.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One tool folder to check.
+
+    Args:
+        root: The folder that holds it.
+        folder: Its name there.
+        source: Which root ``root`` is; ``None`` for a folder anywhere else.
+    """
+
+    root: Path
+    folder: str
+    source: Source | None
+
+    @property
+    def label(self) -> str:
+        """Identity in a root, else the path."""
+        return f"{self.source}/{self.folder}" if self.source else str(self.root / self.folder)
+
+
+@dataclass(slots=True)
+class CheckReport:
+    """What is known about one tool after its check.
+
+    Args:
+        engine: Where its descriptors run: ``none``, ``wasm`` or ``worker``; ``None`` when
+            that could not be found out.
+        fallback: Why it is not ``wasm``.
+        exports: What the module exports, ``None`` when that could not be found out.
+        problems: Each with ``stage``, ``where``, ``pointer``, ``message``, ``line``, ``column``.
+        warnings: What may not work everywhere.
+    """
+
+    target: str
+    folder: str
+    version: str | None = None
+    language: str | None = None
+    digest: str | None = None
+    profile: str | None = None
+    engine: str | None = None
+    fallback: str | None = None
+    exports: list[str] | None = None
+    problems: list[dict[str, Any]] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """Whether the tool would load and be called."""
+        return not self.problems
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain JSON data."""
+        return {"ok": self.ok, **asdict(self)}
+
+    def add(self, stage: str, exc: RawExecError) -> None:
+        """Note what an exception says, each of its problems apart."""
+        problems: tuple[Problem, ...] = getattr(exc, "problems", ()) or (Problem("", exc.message),)
+        for problem in problems:
+            self.problems.append(
+                {"stage": stage, "where": exc.where, **asdict(problem), "hint": exc.hint}
+            )
+
+    def add_text(self, stage: str, message: str, *, hint: str | None = None) -> None:
+        """Note a problem that belongs to no place of a file."""
+        self.problems.append(
+            {
+                "stage": stage,
+                "where": None,
+                "pointer": "",
+                "message": message,
+                "line": None,
+                "column": None,
+                "hint": hint,
+            }
+        )
+
+
+def find_targets(config: Config, names: Sequence[str]) -> list[Target]:
+    """Say which folders are meant; no names mean every selected tool.
+
+    Args:
+        names: Paths of tool folders, identities, or IDs of selected tools.
+
+    Raises:
+        ConfigError: ``unknown_target``.
+    """
+    roots = tool_roots(config)
+    if not names:
+        refs = [use.ref for use in config.agent.tools_use]
+        return [_in_root(roots, match) for ref in refs if (match := _IDENTITY.fullmatch(ref))]
+    return [_find_target(config, roots, name) for name in names]
+
+
+def _find_target(config: Config, roots: ToolRoots, name: str) -> Target:
+    match = _IDENTITY.fullmatch(name)
+    if match is not None and not Path(name, _MANIFEST).is_file():
+        return _in_root(roots, match)
+    if _NAME.fullmatch(name):
+        for use in config.agent.tools_use:
+            selected = _IDENTITY.fullmatch(use.ref)
+            if selected is not None and name in (use.as_name, selected.group(2)):
+                return _in_root(roots, selected)
+    path = Path(os.path.abspath(name))
+    if path.name == _MANIFEST:
+        path = path.parent
+    if not path.is_dir():
+        raise ConfigError(
+            "unknown_target",
+            f"{name!r:.200} is neither a tool folder nor a selected tool",
+            hint="give a folder with a tool.json, or an ID like local/word_count",
+        )
+    return Target(path.parent, path.name, _source_of(config, roots, path))
+
+
+def _in_root(roots: ToolRoots, match: re.Match[str]) -> Target:
+    source: Source = match.group(1)  # type: ignore[assignment]  # the pattern says so
+    return Target(roots.path(source), match.group(2), source)
+
+
+def _source_of(config: Config, roots: ToolRoots, path: Path) -> Source | None:
+    """Say which root a folder is in; a selected identity wins where two roots are one."""
+    sources: tuple[Source, ...] = ("local", "agent", "builtin")
+    parent = os.path.realpath(path.parent)
+    found = [source for source in sources if os.path.realpath(roots.path(source)) == parent]
+    selected = {use.ref for use in config.agent.tools_use}
+    chosen = [source for source in found if f"{source}/{path.name}" in selected]
+    return next(iter((*chosen, *found)), None)
+
+
+def load_target(config: Config, target: Target) -> tuple[CheckReport, Tool | None]:
+    """Check everything that needs no process: manifest, schemas, snapshot, rules, lint."""
+    report = CheckReport(target.label, str(target.root / target.folder))
+    try:
+        loaded = load_tool(target.root, target.folder, source=target.source or "local")
+    except ManifestError as exc:
+        report.add("manifest", exc)
+        return report, None
+    manifest = loaded.manifest
+    report.version, report.language = manifest.version, manifest.language
+    report.digest = loaded.snapshot.digest
+    report.warnings += loaded.warnings
+    report.warnings += [
+        f"{warning.pointer or '(root)'}: {warning.message} ({warning.rule})"
+        for warning in find_portability_warnings(
+            manifest.compiled_input, base_pointer="/input_schema"
+        )
+    ]
+    # A folder outside of the roots has no identity, so no rule is about it.
+    rules = config.agent.rules if target.source is not None else parse_rules([])
+    tool = _bind(config, loaded, rules, report)
+    if tool is None:
+        return report, None
+    report.profile = tool.profile if target.source is not None else None
+    return report, tool
+
+
+def _bind(config: Config, loaded: LoadedTool, rules: RuleSet, report: CheckReport) -> Tool | None:
+    manifest = loaded.manifest
+    try:
+        policy = rules.bind(
+            loaded.identity,
+            condition_sources=manifest.condition_sources,
+            schemas={"arguments": manifest.compiled_input, "effects": manifest.compiled_effects},
+        )
+    except PolicyError as exc:
+        report.add("rules", exc)
+        return None
+    return Tool(
+        identity=loaded.identity,
+        source=loaded.source,
+        name=manifest.name,
+        manifest=manifest,
+        snapshot=loaded.snapshot,
+        policy=policy,
+        profile=config.sandbox.profile_name(loaded.identity),
+    )
+
+
+async def check_tool(runtime: Runtime, tool: Tool, report: CheckReport) -> None:
+    """Load the module where it can do no harm, and compare its exports with the manifest."""
+    try:
+        inspected = await runtime.descriptors.inspect(tool)
+    except CallRefused as exc:
+        report.add("descriptors", exc)
+        return
+    except LoadFailure as exc:
+        report.add("exports", exc)
+        return
+    except (SandboxError, WorkerError) as exc:
+        report.warnings.append(f"descriptors not loaded: {exc.message}")
+    else:
+        report.engine, report.fallback = inspected["engine"], inspected["reason"]
+    await _check_exports(runtime, tool, report)
+    if report.exports is None:
+        return
+    declares, describes = tool.effects_schema is not None, "describeEffects" in report.exports
+    if declares and not describes:
+        report.add_text(
+            "effects",
+            "declares effects_schema, but the module exports no describeEffects",
+            hint="export function describeEffects(args, {cwd}), or remove effects_schema",
+        )
+    elif describes and not declares:
+        report.warnings.append(
+            "describeEffects is exported and never called: the manifest has no effects_schema"
+        )
+
+
+async def _check_exports(runtime: Runtime, tool: Tool, report: CheckReport) -> None:
+    spec = WorkerSpec(
+        label=tool.identity,
+        language=tool.language,
+        kind="descriptor",
+        entry=tool.manifest.entry.removeprefix("./"),
+        snapshot=tool.snapshot,
+        plan=descriptor_plan(runtime.limits),
+        principal="check",
+    )
+    try:
+        async with runtime.pool.lease(spec) as lease:
+            report.exports = sorted(lease.worker.loaded_exports)
+    except (SandboxError, WorkerError) as exc:
+        if _is_about_the_host(exc):
+            hint = f" ({exc.hint})" if exc.hint else ""
+            report.warnings.append(f"exports not verified: {exc.message}{hint}")
+            _scan_exports(tool, report)
+            return
+        report.add("exports", exc)
+
+
+def _is_about_the_host(exc: RawExecError) -> bool:
+    return isinstance(exc, SandboxError) or exc.code == "node_missing"
+
+
+def _scan_exports(tool: Tool, report: CheckReport) -> None:
+    """Look for the word only: a text without it can't export a handler by that name."""
+    text = tool.snapshot.read(tool.manifest.entry.removeprefix("./"))
+    if b"handler" not in text and b"\\u" not in text and b"export *" not in text:
+        report.add_text("exports", "the module exports no function named handler")

@@ -1,0 +1,121 @@
+"""``raw config``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from .lazy import LazyGroup
+from .options import Settings, command, common_options, settings_of
+
+__all__ = ["config", "init", "list_config"]
+
+
+@click.group(
+    "config",
+    cls=LazyGroup,
+    lazy={
+        "init": ("config:init", "Write a starter configuration; never overwrites."),
+        "list": ("config:list_config", "Check the configuration and show what it says."),
+    },
+)
+@common_options
+def config() -> None:
+    """Write and show the configuration."""
+
+
+@command("init")
+@click.argument("path", required=False, type=click.Path())
+@click.pass_context
+def init(ctx: click.Context, path: str | None) -> None:
+    """Write a starter configuration; never overwrites.
+
+    PATH is the file to write; by default the one that --config names, else the implicit one.
+    It gets mode 0600, since it may come to hold secrets.
+    """
+    from ..config import init_config
+
+    settings = settings_of(ctx)
+    written = init_config(path or settings.config)
+    if settings.as_json:
+        settings.output.json({"path": str(written)})
+    else:
+        settings.output.data(str(written))
+    settings.output.note("next: add tool IDs to agents.main.tools.use, then: raw config list")
+
+
+@command("list")
+@click.pass_context
+def list_config(ctx: click.Context) -> None:
+    """Check the configuration and show what it says.
+
+    Everything is checked statically: the file, and the folders and rules of the chosen
+    agent's tools. No code of a tool runs, and no value of a variable is shown.
+    """
+    from ..config import describe_config, load_config
+    from ..tools import load_registry
+
+    settings = settings_of(ctx)
+    loaded = load_config(settings.config, agent=settings.agent)
+    described = describe_config(loaded, load_registry(loaded))
+    if settings.as_json:
+        settings.output.json(described)
+        return
+    for text in described["warnings"]:
+        settings.output.warning(text)
+    _print(settings, described)
+
+
+def _print(settings: Settings, described: dict[str, Any]) -> None:
+    out = settings.output
+    path = described["path"]
+    out.line(f"configuration: {path or 'none; defaults are used'}")
+    out.line(f"agent:         {described['agent']}")
+    others = [name for name in described["agents"] if name != described["agent"]]
+    if others:
+        out.line(f"other agents:  {', '.join(others)}")
+    out.line(f"cache key:     {described['cache_key']}")
+    agent = described["agents"][described["agent"]]
+    out.line()
+    out.heading(f"tools ({len(described['tools'])})")
+    if described["tools"]:
+        out.table(
+            ("IDENTITY", "NAME", "LANGUAGE", "PROFILE", "VISIBLE"),
+            [
+                (
+                    tool["identity"],
+                    tool["name"],
+                    tool["language"],
+                    tool["profile"],
+                    "denied" if tool["hidden"] else "yes",
+                )
+                for tool in described["tools"]
+            ],
+        )
+    out.line()
+    out.heading(f"rules ({len(agent['rules'])}); the last one that matches decides")
+    if agent["rules"]:
+        out.table(
+            ("#", "EFFECT", "MATCH", "WHEN"),
+            [
+                (str(i), str(rule.get("effect")), str(rule.get("match")), _when(rule.get("when")))
+                for i, rule in enumerate(agent["rules"])
+            ],
+        )
+    for title, names in (
+        ("hooks", agent["hooks"]),
+        ("variables", agent["vars"]),
+        ("MCP servers", described["mcp_servers"]),
+    ):
+        if names:
+            out.line()
+            out.heading(f"{title} ({len(names)})")
+            for name in names:
+                out.line(f"  {name}")
+
+
+def _when(when: Any) -> str:
+    if not isinstance(when, dict):
+        return "always"
+    return f"{when.get('source')} {when.get('any')} matches {when.get('regex')!r}"

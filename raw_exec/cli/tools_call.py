@@ -1,0 +1,156 @@
+"""``raw tools call``."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .arguments import read_arguments
+from .options import Settings, command, settings_of
+
+if TYPE_CHECKING:
+    from ..approval import Approver
+    from ..dispatch import ToolResult
+
+__all__ = ["call"]
+
+
+@command("call")
+@click.argument("name")
+@click.option(
+    "--args",
+    "arguments",
+    default="{}",
+    show_default=True,
+    metavar="JSON|@FILE|-",
+    help="Arguments: a JSON object, a file with one, or - for standard input.",
+)
+@click.option(
+    "--cwd",
+    type=click.Path(),
+    metavar="DIR",
+    help="Directory that relative paths mean, and that the sandbox grants. Default: here.",
+)
+@click.option(
+    "--approve",
+    type=click.Choice(("allow", "deny", "ask")),
+    default="ask",
+    show_default=True,
+    help="Answer for calls that a rule sends to approval. 'ask' asks at the terminal; "
+    "without one the call is refused. -y answers nothing here.",
+)
+@click.option(
+    "--timeout",
+    type=float,
+    metavar="SECONDS",
+    help="Wall time of the handler; at most, and by default, limits.call_ms.",
+)
+@click.option(
+    "--max-output-bytes",
+    type=click.IntRange(1, 16 * 1024 * 1024),
+    metavar="BYTES",
+    help="Budget of text and JSON in the result. Default: the agent's, else 8192.",
+)
+@click.pass_context
+def call(
+    ctx: click.Context,
+    name: str,
+    arguments: str,
+    cwd: str | None,
+    approve: str,
+    timeout: float | None,
+    max_output_bytes: int | None,
+) -> int:
+    """Call a tool and print its result.
+
+    NAME is the model-visible name, or the identity (local/word_count). The call goes through
+    every step of a model's call: schema, validateArgs, effects, rules, approval, and then the
+    handler in its sandboxed worker. The text of the result goes to standard output, what the
+    handler printed to standard error. With --json the whole outcome is printed:
+    content, is_error, code, stage, enforced, usage and elapsed_ms among others.
+    """
+    from ..dispatch import exit_status
+
+    settings = settings_of(ctx)
+    if timeout is not None and not (timeout > 0 and math.isfinite(timeout)):
+        raise click.BadParameter("must be over 0 seconds", ctx, param_hint="'--timeout'")
+    result = _dispatch(
+        settings, name, read_arguments(arguments), cwd, approve, timeout, max_output_bytes
+    )
+    if settings.as_json:
+        settings.output.json(result.as_dict())
+    else:
+        _print(settings, result)
+    return exit_status(result)
+
+
+def _dispatch(
+    settings: Settings,
+    name: str,
+    arguments: Any,
+    cwd: str | None,
+    approve: str,
+    timeout: float | None,
+    max_output_bytes: int | None,
+) -> ToolResult:
+    from ..config import load_config
+    from ..runtime import open_runtime
+    from .asking import fixed_approver, terminal_approver
+    from .running import run_async
+
+    config = load_config(settings.config, agent=settings.agent)
+    if not settings.as_json:
+        for text in config.warnings:
+            settings.output.warning(text)
+    approver: Approver | None
+    approver = terminal_approver() if approve == "ask" else fixed_approver(approve == "allow")
+
+    async def run() -> ToolResult:
+        async with open_runtime(config, cwd=cwd or ".", approve=approver) as runtime:
+            tool = runtime.loaded.by_identity(name)
+            return await runtime.dispatch(
+                name if tool is None else tool.name,
+                arguments,
+                timeout_seconds=timeout,
+                max_output_bytes=max_output_bytes,
+            )
+
+    return run_async(run)
+
+
+def _print(settings: Settings, result: ToolResult) -> None:
+    out = settings.output
+    for stream, text in result.logs.items():
+        for line in text.rstrip("\n").split("\n"):
+            out.note(f"[{stream}] {line}")
+    if result.is_error and result.origin == "host":
+        out.error(result.text or f"refused with {result.code}", hints=result.hints)
+    else:
+        for block in result.content:
+            out.data(_block_text(block))
+        if result.is_error:
+            out.error("the tool returned an error" + (f": {result.code}" if result.code else ""))
+    out.detail(f"code {result.code or 'none'}, stage {result.stage}, {result.elapsed_ms:.1f} ms")
+    if result.enforced:
+        facts = ", ".join(f"{key}={_short(value)}" for key, value in result.enforced.items())
+        out.detail(f"enforced: {facts}")
+    if result.usage:
+        out.detail("usage: " + ", ".join(f"{k}={_short(v)}" for k, v in result.usage.items()))
+
+
+def _block_text(block: dict[str, Any]) -> str:
+    if block["type"] == "text":
+        return str(block["text"])
+    if block["type"] == "json":
+        return json.dumps(block["value"], indent=2, ensure_ascii=False)
+    kind, data = block.get("mimeType", "image"), block.get("data", "")
+    return f"[{kind}, {len(data) * 3 // 4} bytes; --json prints it]"
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return "+".join(map(str, value)) or "none"
+    return str(value)

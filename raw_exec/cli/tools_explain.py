@@ -1,0 +1,194 @@
+"""``raw tools explain``."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..errors import ConfigError
+from .arguments import read_arguments
+from .options import Settings, command, settings_of
+
+if TYPE_CHECKING:
+    from ..config import Config
+    from ..tools import Tool, ToolRegistry
+    from .explaining import Judgement
+
+__all__ = ["explain"]
+
+
+@command("explain")
+@click.argument("name")
+@click.option(
+    "--args",
+    "arguments",
+    metavar="JSON|@FILE|-",
+    help="Say what would happen to a call with these arguments.",
+)
+@click.option(
+    "--cwd",
+    type=click.Path(),
+    metavar="DIR",
+    help="Directory that relative paths mean, and that the sandbox grants. Default: here.",
+)
+@click.option(
+    "--path",
+    "paths",
+    multiple=True,
+    metavar="PATH",
+    help="Say whether the handler could read and write PATH, and which grant says so. "
+    "May be repeated.",
+)
+@click.option(
+    "--host",
+    "hosts",
+    multiple=True,
+    metavar="HOST",
+    help="Say whether the handler could connect to HOST. May be repeated.",
+)
+@click.pass_context
+def explain(
+    ctx: click.Context,
+    name: str,
+    arguments: str | None,
+    cwd: str | None,
+    paths: tuple[str, ...],
+    hosts: tuple[str, ...],
+) -> None:
+    """Say what a tool may do and what would happen.
+
+    NAME is the model-visible name or the identity. Shown are the sandbox plan, the rules that
+    apply and which of them would decide. The handler never runs. With --args, validateArgs
+    and describeEffects run as they would for a call: in process without input or output, or,
+    where that engine can't load them, in a sandboxed process without writes and network.
+    """
+    from ..config import load_config
+    from ..runtime import resolve_cwd
+    from ..tools import load_registry
+
+    settings = settings_of(ctx)
+    config = load_config(settings.config, agent=settings.agent)
+    registry = load_registry(config)
+    tool = find_tool(registry, name)
+    directory = resolve_cwd(cwd or ".")
+    data = _describe(config, tool, directory, paths, hosts)
+    judgement = _judge(config, tool, arguments, directory)
+    data["would"] = judgement.as_dict()
+    if settings.as_json:
+        settings.output.json(data)
+    else:
+        _print(settings, data, judgement)
+
+
+def find_tool(registry: ToolRegistry, name: str) -> Tool:
+    """Return the selected tool with this model-visible name or identity.
+
+    Raises:
+        ConfigError: ``unknown_tool``.
+    """
+    tool = registry.get(name) or registry.by_identity(name)
+    if tool is None:
+        from ..fields import did_you_mean
+
+        known = [item.name for item in registry.tools]
+        near = did_you_mean(name, [*known, *(item.identity for item in registry.tools)])
+        raise ConfigError(
+            "unknown_tool",
+            f"no selected tool is named {name!r:.80}{near}",
+            hint=f"selected tools: {', '.join(known[:20]) or 'none'}",
+        )
+    return tool
+
+
+def _describe(
+    config: Config, tool: Tool, cwd: str, paths: tuple[str, ...], hosts: tuple[str, ...]
+) -> dict[str, Any]:
+    from ..sandbox import explain_plan
+    from .access import decide_host, decide_path, derive_tool_plan, find_runtime_files
+    from .explaining import describe_rules
+
+    plan = derive_tool_plan(config, tool, cwd)
+    runtime = find_runtime_files(tool.language) if paths else None
+    hidden = tool.policy.hidden
+    return {
+        "identity": tool.identity,
+        "name": tool.name,
+        "version": tool.manifest.version,
+        "language": tool.language,
+        "folder": str(tool.snapshot.source),
+        "digest": tool.snapshot.digest,
+        "visible": hidden is None,
+        "profile": tool.profile,
+        "plan": explain_plan(plan),
+        "rules": describe_rules(config.agent, tool.identity),
+        "paths": [decide_path(plan, path, cwd, runtime) for path in paths],
+        "hosts": [decide_host(plan, host) for host in hosts],
+    }
+
+
+def _judge(config: Config, tool: Tool, arguments: str | None, cwd: str) -> Judgement:
+    from .explaining import judge_call, judge_without_arguments
+
+    if arguments is None:
+        return judge_without_arguments(tool)
+    from ..runtime import open_runtime
+    from .running import run_async
+
+    value = read_arguments(arguments)
+
+    async def run() -> Judgement:
+        async with open_runtime(config, cwd=cwd, spares=0) as runtime:
+            return await judge_call(runtime, tool, value, cwd)
+
+    return run_async(run)
+
+
+def _print(settings: Settings, data: dict[str, Any], judgement: Judgement) -> None:
+    out = settings.output
+    out.line(f"tool:     {data['identity']} {data['version']} ({data['language']})")
+    out.line(f"name:     {data['name']}" + ("" if data["visible"] else ", hidden from models"))
+    out.line(f"folder:   {data['folder']}")
+    out.line()
+    out.heading(f"sandbox plan (profile {data['profile']})")
+    for key, value in data["plan"].items():
+        if key in ("profile", "key", "warnings"):
+            continue
+        shown = ", ".join(map(str, value)) or "none" if isinstance(value, list) else value
+        shown = {True: "yes", False: "no"}.get(shown, shown) if isinstance(shown, bool) else shown
+        out.line(f"  {key + ':':<14} {shown}")
+    for text in data["plan"]["warnings"]:
+        out.line(f"  warning: {text}", style="warning")
+    out.line()
+    rules = data["rules"]
+    out.heading(f"rules about it ({len(rules)})")
+    for rule in rules:
+        when = rule["when"]
+        condition = (
+            f" when {when['source']} {when['any']} matches {when['regex']!r}" if when else ""
+        )
+        out.line(f"  {rule['index']}: {rule['effect']} {rule['match']!r}{condition}")
+        out.line(f"     {rule['role']}")
+    for path in data["paths"]:
+        out.line()
+        out.heading(f"path {path['path']}")
+        out.line(f"  read:  {'yes' if path['read'] else 'no'}")
+        out.line(f"  write: {'yes' if path['write'] else 'no'}")
+        out.line(f"  {path['reason']}")
+    for host in data["hosts"]:
+        out.line()
+        out.heading(f"host {host['host']}")
+        out.line(f"  connect: {'yes' if host['allowed'] else 'no'}")
+        out.line(f"  {host['reason']}")
+    out.line()
+    out.heading("what would happen")
+    first, *rest = judgement.message.split("\n")
+    code = f"{judgement.code}: " if judgement.code else ""
+    out.line(f"  {judgement.would}: {code}{first}")
+    for line in rest:
+        out.line(f"    {line}")
+    if judgement.effects is not None:
+        out.line("  intended effects, as the tool describes them:")
+        for line in json.dumps(judgement.effects, indent=2, ensure_ascii=False).split("\n"):
+            out.line(f"    {line}")

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 __all__ = [
     "MAX_ARGUMENT_BYTES",
+    "MAX_ARGUMENT_NODES",
     "MAX_JSON_DEPTH",
     "MAX_JSON_NODES",
     "MAX_MANIFEST_BYTES",
@@ -35,6 +36,9 @@ MAX_PATTERN_BYTES = 4096
 
 MAX_ARGUMENT_BYTES = 32 * 1024 * 1024
 """Encoded arguments of one call."""
+
+MAX_ARGUMENT_NODES = 100_000
+"""Values and keys in the arguments of one call; schema checks cost up to a few µs each."""
 
 MAX_SAFE_INTEGER = 2**53 - 1
 """Integers beyond this are not the same number in every language (RFC 7493)."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from .approval import Approver
 from .config import Config
-from .dispatch import Call, Services, ToolResult, dispatch_call
+from .dispatch import Call, Services, ToolResult, dispatch_call, judge_call
 from .dispatch.descriptors import DescriptorService
 from .errors import ConfigError
 from .limits import Limits
@@ -215,21 +215,49 @@ class Runtime:
         timeout_seconds: float | None = None,
     ) -> ToolResult:
         """See ``RuntimeTools.dispatch``."""
-        limits = self.config.limits
-        call = Call(
-            name=name,
-            raw_arguments=arguments,
-            cwd=self._cwd if cwd is None else resolve_cwd(cwd),
-            max_output_bytes=_output_budget(max_output_bytes, self.config.agent.max_output_bytes),
-            tool_call_id=tool_call_id or f"call_{secrets.token_hex(8)}",
-            source=_source(source),
-            call_ms=_call_ms(timeout_seconds, limits.call_ms),
+        call = self._new_call(
+            name, arguments, cwd, max_output_bytes, tool_call_id, source, timeout_seconds
         )
         self._in_flight += 1
         try:
             return await dispatch_call(call, self._services)
         finally:
             self._in_flight -= 1
+
+    async def judge(
+        self, name: str, arguments: Any, *, cwd: str | os.PathLike[str] | None = None
+    ) -> Call:
+        """Find out what would happen to a call, without hooks, approval and handler.
+
+        Returns:
+            The call with its effects and the evaluation of the rules.
+
+        Raises:
+            CallRefused: It would be refused before that.
+        """
+        call = self._new_call(name, arguments, cwd, None, "judge", "model", None)
+        await judge_call(call, self._services)
+        return call
+
+    def _new_call(
+        self,
+        name: str,
+        arguments: Any,
+        cwd: str | os.PathLike[str] | None,
+        max_output_bytes: int | None,
+        tool_call_id: str | None,
+        source: str,
+        timeout_seconds: float | None,
+    ) -> Call:
+        return Call(
+            name=name,
+            raw_arguments=arguments,
+            cwd=self._cwd if cwd is None else resolve_cwd(cwd),
+            max_output_bytes=_output_budget(max_output_bytes, self.config.agent.max_output_bytes),
+            tool_call_id=tool_call_id or f"call_{secrets.token_hex(8)}",
+            source=_source(source),
+            call_ms=_call_ms(timeout_seconds, self.config.limits.call_ms),
+        )
 
     def statistics(self) -> RuntimeStatistics:
         """Return counts as of now."""
@@ -298,7 +326,7 @@ async def open_runtime(
                 pool,
                 cwd=directory,
                 approve=approve,
-                cache_dir=cache,
+                cache_dir=cache / "engine",
                 principal=principal,
             )
             try:

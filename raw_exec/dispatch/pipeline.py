@@ -11,7 +11,7 @@ from . import stages
 from .call import Call, Services, Stage
 from .outcome import ToolResult
 
-__all__ = ["STAGES", "dispatch_call"]
+__all__ = ["STAGES", "dispatch_call", "judge_call"]
 
 STAGES: tuple[Stage, ...] = (
     stages.check_exposure,  # step 1
@@ -27,6 +27,21 @@ STAGES: tuple[Stage, ...] = (
     stages.cap_output,
 )
 """Seed 1, "Dispatch order". Nothing else decides order."""
+
+
+_JUDGING = STAGES[: STAGES.index(stages.evaluate_rules) + 1]
+
+
+async def judge_call(call: Call, services: Services) -> None:
+    """Take a call through the stages before hooks, approval and handler, and no further.
+
+    Runs ``validateArgs`` and ``describeEffects`` where a real call would.
+
+    Raises:
+        CallRefused: A stage refused; ``call`` holds what was found out until then.
+    """
+    for stage in _JUDGING:
+        await stage(call, services)
 
 
 async def dispatch_call(call: Call, services: Services) -> ToolResult:

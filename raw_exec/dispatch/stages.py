@@ -21,7 +21,7 @@ from ..errors import (
     WorkerBroken,
     WorkerError,
 )
-from ..limits import MAX_ARGUMENT_BYTES
+from ..limits import MAX_ARGUMENT_BYTES, MAX_ARGUMENT_NODES
 from ..policy import Verdict
 from ..pool import CallReply, CallRequest, LoadFailure, NotDelivered, attribute_failure
 from ..values import NotJson, freeze
@@ -75,6 +75,9 @@ async def check_schema(call: Call, services: Services) -> None:
         call.arguments = freeze(call.raw_arguments)
     except NotJson as exc:
         raise _invalid([exc.problem.pointer], f"arguments are not JSON: {exc.problem}") from None
+    excess = _find_excess(call.arguments)
+    if excess is not None:
+        raise _invalid([""], f"arguments are {excess}")
     if not tool.input_schema.is_valid(call.arguments):
         problems = tool.input_schema.problems(call.arguments)
         if problems:
@@ -85,8 +88,6 @@ async def check_schema(call: Call, services: Services) -> None:
                 stage="schema",
                 detail={"problems": [asdict(problem) for problem in problems]},
             )
-    if _encoded_size_exceeds(call.arguments, MAX_ARGUMENT_BYTES):
-        raise _invalid([""], f"arguments are over {MAX_ARGUMENT_BYTES} bytes encoded")
 
 
 def _invalid(pointers: list[str], message: str) -> CallRefused:
@@ -94,25 +95,29 @@ def _invalid(pointers: list[str], message: str) -> CallRefused:
     return CallRefused("invalid_arguments", message, stage="schema", detail={"problems": problems})
 
 
-def _encoded_size_exceeds(value: Any, limit: int) -> bool:
-    """Estimate generously first; encode only what may really be too large."""
-    total, stack = 0, [value]
+def _find_excess(value: Any) -> str | None:
+    """Say what is too large; the size is estimated generously before anything is encoded."""
+    size = nodes = 0
+    stack = [value]
     while stack:
         item = stack.pop()
+        nodes += 1
+        size += 9
         if isinstance(item, str):
-            total += len(item) * 4 + 5
+            size += len(item) * 4
         elif isinstance(item, dict):
-            total += 5
             stack.extend(item)
             stack.extend(item.values())
         elif isinstance(item, list):
-            total += 5
             stack.extend(item)
-        else:
-            total += 9
-        if total > limit:
-            return len(json.dumps(value, ensure_ascii=False).encode("utf-8")) > limit
-    return False
+        if nodes > MAX_ARGUMENT_NODES:
+            return f"more than {MAX_ARGUMENT_NODES} values"
+        if size > MAX_ARGUMENT_BYTES:
+            break
+    else:
+        return None
+    size = len(json.dumps(value, ensure_ascii=False).encode("utf-8"))
+    return f"{size} bytes, over {MAX_ARGUMENT_BYTES}" if size > MAX_ARGUMENT_BYTES else None
 
 
 async def validate_arguments(call: Call, services: Services) -> None:

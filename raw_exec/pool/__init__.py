@@ -3,8 +3,9 @@
 from .calls import CallReply, CallRequest, LoadFailure, NotDelivered, RequestRefused
 from .child import Child, ExitNotice
 from .launcher import Launcher, open_launcher
-from .pool import Lease, PoolStatistics, WorkerPool, WorkerSpec, open_pool
+from .pool import Lease, PoolStatistics, WorkerPool, open_pool
 from .runtimes import NodeRuntime, find_node
+from .spec import WorkerSpec
 from .verdict import attribute_exit, attribute_failure
 from .worker import Worker
 

@@ -232,7 +232,8 @@ class Launcher:
             step = min(self._failures, len(_BACKOFF_SECONDS) - 1)
             await trio.sleep(_BACKOFF_SECONDS[step])
             with trio.CancelScope(shield=True):
-                return await self._start()
+                started = await self._start()
+            return started
 
     async def _start(self) -> _Connection:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -359,7 +360,7 @@ class Launcher:
                     if child.pidfd >= 0:
                         with contextlib.suppress(ProcessLookupError):
                             signal.pidfd_send_signal(child.pidfd, signal.SIGKILL)
-                        await trio.lowlevel.wait_readable(child.pidfd)
+                        await _wait_dead(child.pidfd)
                     child.end(ExitNotice(lost=True))
                 connection.children.clear()
                 await trio.to_thread.run_sync(_remove_tree, scratch_root)
@@ -460,6 +461,15 @@ def _received(rights: list[tuple[int, int, bytes]]) -> list[int]:
 def _close_all(fds: Sequence[int]) -> None:
     for fd in fds:
         os.close(fd)
+
+
+async def _wait_dead(pidfd: int) -> None:
+    # A worker's own exchange may be waiting on the same descriptor.
+    copy = os.dup(pidfd)
+    try:
+        await trio.lowlevel.wait_readable(copy)
+    finally:
+        os.close(copy)
 
 
 async def _reap(process: subprocess.Popen[bytes]) -> None:

@@ -25,59 +25,21 @@ import trio
 
 from ..errors import SandboxError, WorkerBroken
 from ..limits import Limits
-from ..manifest import Snapshot
-from ..sandbox import SandboxPlan, host_plan, node_files, python_files
+from ..sandbox import host_plan, node_files, python_files
+from .breaker import CircuitBreaker
+from .calls import LoadFailure
 from .launcher import Launcher
 from .nursery import open_service_nursery
 from .runtimes import NodeRuntime, find_node, node_argv, node_environment, python_environment
-from .worker import LoadFailure, Worker
+from .spec import WorkerSpec
+from .worker import Worker
 
-__all__ = ["Lease", "PoolStatistics", "WorkerPool", "WorkerSpec", "open_pool"]
+__all__ = ["Lease", "PoolStatistics", "WorkerPool", "open_pool"]
 
-_BREAKER_FAILURES = 3
-_BREAKER_SECONDS = (1.0, 5.0, 30.0, 120.0)
 _SWEEP_SECONDS = 1.0
 _MAX_HOST_PLANS = 4096
 _TOLERATED_FDS = 8
 """Runtimes open a few descriptors of their own at the first use of some feature."""
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerSpec:
-    """What a call needs of a worker.
-
-    Args:
-        label: Policy identity of the tool, for messages.
-        language: ``"esm"`` or ``"python"``.
-        kind: ``"handler"``, or ``"descriptor"`` for a worker that only describes.
-        entry: Entry file, relative to the snapshot.
-        snapshot: The frozen tool folder.
-        plan: What its sandbox grants.
-        principal: On whose behalf; workers are never shared between principals.
-        cwd: The process's own working directory; the tool's folder when ``None``.
-    """
-
-    label: str
-    language: str
-    kind: str
-    entry: str
-    snapshot: Snapshot
-    plan: SandboxPlan
-    principal: str
-    cwd: str | None = None
-    key: tuple[str, ...] = field(init=False)
-    """The trust domain."""
-
-    def __post_init__(self) -> None:
-        key = (
-            self.label,
-            self.snapshot.digest,
-            self.plan.key,
-            self.principal,
-            self.kind,
-            self.cwd or "",
-        )
-        object.__setattr__(self, "key", key)
 
 
 @dataclass(slots=True)
@@ -121,13 +83,6 @@ class PoolStatistics:
 
 
 @dataclass(slots=True)
-class _Breaker:
-    failures: int = 0
-    not_before: float = 0.0
-    reason: str = ""
-
-
-@dataclass(slots=True)
 class _Domain:
     """Workers of one trust domain that no call is using."""
 
@@ -159,7 +114,7 @@ class WorkerPool:
         self._use = use
         self._spares = spares
         self._domains: dict[tuple[str, ...], _Domain] = {}
-        self._breakers: dict[tuple[str, ...], _Breaker] = {}
+        self._breaker = CircuitBreaker()
         self._host_plans: dict[tuple[str, ...], tuple[Path, dict[str, Any]]] = {}
         self._room = trio.lowlevel.ParkingLot()
         self._live = 0
@@ -270,7 +225,7 @@ class WorkerPool:
                     return worker, False
                 await self._end(worker, "unusable while idle")
                 continue
-            self._check_breaker(spec)
+            self._breaker.check(spec)
             # Newcomers queue behind those who already wait.
             if waited or not len(self._room):
                 if self._live < self._limits.max_workers:
@@ -301,7 +256,7 @@ class WorkerPool:
         except BaseException as exc:
             self._release_room()
             if isinstance(exc, WorkerBroken):
-                self._note_failure(spec, str(exc))
+                self._breaker.note_failure(spec, str(exc))
             raise
         self._started += 1
         return worker
@@ -352,9 +307,9 @@ class WorkerPool:
         except LoadFailure:
             raise
         except WorkerBroken as exc:
-            self._note_failure(spec, str(exc))
+            self._breaker.note_failure(spec, str(exc))
             raise
-        self._breakers.pop(spec.key, None)
+        self._breaker.note_success(spec)
 
     # -- giving back -------------------------------------------------------
 
@@ -428,35 +383,11 @@ class WorkerPool:
                     while queue and queue[0].idle_since < horizon:
                         await self._end(queue.popleft(), "idle")
 
-    # -- domains and breakers ----------------------------------------------
-
     def _domain(self, spec: WorkerSpec) -> _Domain:
         domain = self._domains.get(spec.key)
         if domain is None:
             domain = self._domains[spec.key] = _Domain()
         return domain
-
-    def _note_failure(self, spec: WorkerSpec, reason: str) -> None:
-        breaker = self._breakers.setdefault(spec.key, _Breaker())
-        breaker.failures += 1
-        breaker.reason = reason
-        over = breaker.failures - _BREAKER_FAILURES
-        if over >= 0:
-            pause = _BREAKER_SECONDS[min(over, len(_BREAKER_SECONDS) - 1)]
-            breaker.not_before = trio.current_time() + pause
-
-    def _check_breaker(self, spec: WorkerSpec) -> None:
-        breaker = self._breakers.get(spec.key)
-        if breaker is None:
-            return
-        left = breaker.not_before - trio.current_time()
-        if left > 0:
-            raise WorkerBroken(
-                "worker_crashed",
-                f"{spec.label} failed to start {breaker.failures} times in a row; "
-                f"not tried again for {left:.1f} s (last: {breaker.reason})",
-                detail={"crash_loop": breaker.failures, "retry_after_ms": int(left * 1000)},
-            )
 
 
 class _Leasing:

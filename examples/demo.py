@@ -7,6 +7,7 @@ import shutil
 import socket
 import sys
 import tempfile
+import textwrap
 from pathlib import Path
 
 import trio
@@ -29,8 +30,8 @@ def show_call(name: str, arguments: dict[str, str]) -> None:
 def show_outcome(result: raw_exec.ToolResult) -> None:
     word = "refused" if result.is_error and not result.enforced else "outcome"
     print(f"  {word:9} code={result.code} stage={result.stage} ({result.elapsed_ms:.1f} ms)")
-    for line in result.text.splitlines():
-        print(f"            {line[: WIDTH - 12]}")
+    for line in textwrap.wrap(result.text.splitlines()[0], WIDTH - 12):
+        print(f"            {line}")
 
 
 def show_enforced(result: raw_exec.ToolResult) -> None:

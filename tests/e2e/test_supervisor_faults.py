@@ -159,8 +159,11 @@ async def test_a_warm_worker_killed_while_idle_is_not_used(tmp_path: Path) -> No
         with trio.fail_after(60):
             assert (await runtime.registry.dispatch("t", {"good": True})).text == "ok"
             (launcher,) = psutil.Process().children()
-            for process in launcher.children(recursive=True):
+            family = launcher.children(recursive=True)
+            for process in family:
                 process.kill()
+            _gone, alive = psutil.wait_procs(family, timeout=5)
+            assert alive == []
             assert (await runtime.registry.dispatch("t", {"good": True})).text == "ok"
 
 

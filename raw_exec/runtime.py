@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from .approval import Approver
 from .config import Config
 from .dispatch import Call, Services, ToolResult, dispatch_call, judge_call
+from .dispatch.audit import AuditLog, audit_record
 from .dispatch.descriptors import DescriptorService
 from .errors import ConfigError
 from .limits import Limits
@@ -128,6 +129,7 @@ class Runtime:
         approve: Approver | None,
         cache_dir: Path,
         principal: str,
+        audit: AuditLog | None,
     ) -> None:
         self.config = config
         self.loaded = loaded
@@ -153,7 +155,13 @@ class Runtime:
             spec_for=self.spec_for,
             approve=approve,
             limits=config.limits,
+            record=None if audit is None else self._record,
         )
+        self._audit = audit
+
+    def _record(self, call: Call, result: ToolResult) -> None:
+        assert self._audit is not None  # noqa: S101  (only then is this registered)
+        self._audit.write(audit_record(call, result, principal=self._principal))
 
     @property
     def cache_key(self) -> str:
@@ -279,6 +287,7 @@ async def open_runtime(
     node: str | NodeRuntime | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
     spares: int = 1,
+    audit: str | os.PathLike[str] | AuditLog | None = None,
     simulate: Sequence[str] = (),
 ) -> AsyncIterator[Runtime]:
     """Open a runtime for the selected tools of a configuration.
@@ -295,6 +304,7 @@ async def open_runtime(
         node: Node executable; found by itself by default.
         cache_dir: Where the compiled engine is kept; ``$XDG_CACHE_HOME/raw`` by default.
         spares: Started, unused workers kept per tool with ``isolation: fresh``.
+        audit: File that a record of every call is appended to; none by default.
         simulate: Features to treat as missing, for tests: ``"no-landlock"``,
             ``"no-userns"``, ``"no-cgroup"``.
 
@@ -306,7 +316,8 @@ async def open_runtime(
     _refuse_unsupported(config)
     directory = resolve_cwd(cwd)
     cache = Path(cache_dir) if cache_dir is not None else _default_cache()
-    with open_private_root() as root:
+    log = audit if audit is None or isinstance(audit, AuditLog) else AuditLog(audit)
+    with open_private_root() as root, _closing(log, owned=log is not audit):
         store = root / "snapshots"
         loaded = load_registry(config, store=store)
         async with (
@@ -328,11 +339,21 @@ async def open_runtime(
                 approve=approve,
                 cache_dir=cache / "engine",
                 principal=principal,
+                audit=log,
             )
             try:
                 yield runtime
             finally:
                 runtime.descriptors.close()
+
+
+@contextmanager
+def _closing(log: AuditLog | None, *, owned: bool) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        if log is not None and owned:
+            log.close()
 
 
 def _refuse_unsupported(config: Config) -> None:

@@ -54,6 +54,12 @@ __all__ = ["call"]
     metavar="BYTES",
     help="Budget of text and JSON in the result. Default: the agent's, else 8192.",
 )
+@click.option(
+    "--audit",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Append a record of the call to FILE, one JSON object a line. Arguments are not in it.",
+)
 @click.pass_context
 def call(
     ctx: click.Context,
@@ -63,6 +69,7 @@ def call(
     approve: str,
     timeout: float | None,
     max_output_bytes: int | None,
+    audit: str | None,
 ) -> int:
     """Call a tool and print its result.
 
@@ -78,7 +85,7 @@ def call(
     if timeout is not None and not (timeout > 0 and math.isfinite(timeout)):
         raise click.BadParameter("must be over 0 seconds", ctx, param_hint="'--timeout'")
     result = _dispatch(
-        settings, name, read_arguments(arguments), cwd, approve, timeout, max_output_bytes
+        settings, name, read_arguments(arguments), cwd, approve, timeout, max_output_bytes, audit
     )
     if settings.as_json:
         settings.output.json(result.as_dict())
@@ -95,6 +102,7 @@ def _dispatch(
     approve: str,
     timeout: float | None,
     max_output_bytes: int | None,
+    audit: str | None,
 ) -> ToolResult:
     from ..config import load_config
     from ..runtime import open_runtime
@@ -109,7 +117,7 @@ def _dispatch(
     approver = terminal_approver() if approve == "ask" else fixed_approver(approve == "allow")
 
     async def run() -> ToolResult:
-        async with open_runtime(config, cwd=cwd or ".", approve=approver) as runtime:
+        async with open_runtime(config, cwd=cwd or ".", approve=approver, audit=audit) as runtime:
             tool = runtime.loaded.by_identity(name)
             return await runtime.dispatch(
                 name if tool is None else tool.name,

@@ -14,6 +14,7 @@ from ..tools import Tool, ToolRegistry
 if TYPE_CHECKING:
     from ..pool import WorkerPool, WorkerSpec
     from .descriptors import DescriptorService
+    from .outcome import ToolResult
 
 __all__ = ["Call", "HookRunner", "Services"]
 
@@ -36,6 +37,7 @@ class Services:
         spec_for: Says what worker a tool needs for a working directory.
         approve: Asked when a rule requires approval; ``None`` refuses.
         limits: Bounds of calls.
+        record: Called with every finished call, where an audit log is kept.
         pre_hooks: ``PreToolUse``, when hooks are selected.
         post_hooks: ``PostToolUse`` and ``PostToolUseFailure``, when hooks are selected.
     """
@@ -46,6 +48,7 @@ class Services:
     spec_for: Callable[[Tool, str], WorkerSpec]
     approve: Approver | None
     limits: Limits
+    record: Callable[[Call, ToolResult], None] | None = None
     pre_hooks: HookRunner | None = None
     post_hooks: HookRunner | None = None
 

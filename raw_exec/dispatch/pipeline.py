@@ -11,23 +11,24 @@ from . import stages
 from .call import Call, Services, Stage
 from .outcome import ToolResult
 
-__all__ = ["STAGES", "dispatch_call", "judge_call"]
+__all__ = ["STAGES", "STAGE_NAMES", "dispatch_call", "judge_call"]
 
-STAGES: tuple[Stage, ...] = (
-    stages.check_exposure,  # step 1
-    stages.check_schema,  # step 2
-    stages.validate_arguments,  # step 2
-    stages.describe_effects,  # step 3
-    stages.evaluate_rules,  # step 4
-    stages.run_pre_hooks,  # step 5
-    stages.ask_approval,  # step 6
-    stages.run_handler,  # step 7
-    stages.take_out_panels,
-    stages.run_post_hooks,
-    stages.cap_output,
-)
+STAGE_NAMES: dict[Stage, str] = {
+    stages.check_exposure: "exposure",  # step 1
+    stages.check_schema: "schema",  # step 2
+    stages.validate_arguments: "validate_args",  # step 2
+    stages.describe_effects: "effects",  # step 3
+    stages.evaluate_rules: "rules",  # step 4
+    stages.run_pre_hooks: "hooks",  # step 5
+    stages.ask_approval: "approval",  # step 6
+    stages.run_handler: "handler",  # step 7
+    stages.take_out_panels: "result",
+    stages.run_post_hooks: "post_hooks",
+    stages.cap_output: "cap",
+}
+
+STAGES: tuple[Stage, ...] = tuple(STAGE_NAMES)
 """Seed 1, "Dispatch order". Nothing else decides order."""
-
 
 _JUDGING = STAGES[: STAGES.index(stages.evaluate_rules) + 1]
 
@@ -45,20 +46,36 @@ async def judge_call(call: Call, services: Services) -> None:
 
 
 async def dispatch_call(call: Call, services: Services) -> ToolResult:
-    """Walk the stages and return the one outcome.
+    """Walk the stages and return the one outcome, recorded where an audit log is kept.
 
-    If cancelled, the approver's signal is set, the worker's tree is killed and reaped, and
-    ``trio.Cancelled`` goes on.
+    If cancelled, the approver's signal is set, the worker's tree is killed and reaped, the
+    call is recorded as ``aborted``, and ``trio.Cancelled`` goes on.
+
+    Raises:
+        OSError: The audit log can't be written.
     """
     start = time.perf_counter()
+    stage_name = "exposure"
     try:
         for stage in STAGES:
+            stage_name = STAGE_NAMES[stage]
             await stage(call, services)
     except CallRefused as refusal:
-        return _refused(call, refusal, (time.perf_counter() - start) * 1000)
+        result = _refused(call, refusal, (time.perf_counter() - start) * 1000)
     except trio.Cancelled:
         call.signal.abort("cancelled")
+        if services.record is not None:
+            given_up = CallRefused("aborted", "the caller gave the call up", stage=stage_name)
+            services.record(call, _refused(call, given_up, (time.perf_counter() - start) * 1000))
         raise
+    else:
+        result = _returned(call, (time.perf_counter() - start) * 1000)
+    if services.record is not None:
+        services.record(call, result)
+    return result
+
+
+def _returned(call: Call, elapsed_ms: float) -> ToolResult:
     return ToolResult(
         content=call.content,
         is_error=call.is_error,
@@ -66,7 +83,7 @@ async def dispatch_call(call: Call, services: Services) -> ToolResult:
         stage="handler",
         enforced=call.enforced,
         usage=call.usage,
-        elapsed_ms=(time.perf_counter() - start) * 1000,
+        elapsed_ms=elapsed_ms,
         origin="tool",
         tool_call_id=call.tool_call_id,
         detail=call.detail,

@@ -23,7 +23,7 @@ from typing import Any
 
 import trio
 
-from ..errors import SandboxError, WorkerBroken
+from ..errors import SandboxError, WorkerBroken, WorkerError
 from ..limits import Limits
 from ..sandbox import host_plan, node_files, python_files
 from .breaker import CircuitBreaker
@@ -166,6 +166,11 @@ class WorkerPool:
             return
         self._live += 1
         worker = await self._start(spec)
+        try:
+            await worker.ping(self._limits.load_ms)
+        except BaseException:
+            self._release_room()  # a failed exchange has ended the worker
+            raise
         worker.idle_since = trio.current_time()
         self._domain(spec).spares.append(worker)
         self._room.unpark()
@@ -366,7 +371,7 @@ class WorkerPool:
     async def _start_spare(self, spec: WorkerSpec, domain: _Domain) -> None:
         try:
             await self.warm(spec)
-        except (WorkerBroken, SandboxError):
+        except (WorkerError, SandboxError):
             return  # the next call meets the same error and reports it
         finally:
             domain.spares_wanted -= 1

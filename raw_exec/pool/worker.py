@@ -432,6 +432,9 @@ class Worker:
             await trio.lowlevel.checkpoint()
 
     def _reply(self, value: Any, failure: WorkerFailure | None) -> CallReply:
+        if self._wire.surplus_bytes:
+            # The first terminal frame is the outcome; what came with it ends the worker.
+            self.retire_reason = "protocol violation"
         self._out.drain()
         self._err.drain()
         return CallReply(

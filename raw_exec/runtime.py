@@ -29,6 +29,7 @@ from .pool import (
 from .private_root import open_private_root
 from .sandbox import SandboxPlan, derive_plan, descriptor_plan
 from .tools import Tool, ToolRegistry, load_registry
+from .variables import VariableService, open_variables
 
 __all__ = ["Runtime", "RuntimeStatistics", "RuntimeTools", "open_runtime"]
 
@@ -124,6 +125,7 @@ class Runtime:
         loaded: ToolRegistry,
         launcher: Launcher,
         pool: WorkerPool,
+        variables: VariableService,
         *,
         cwd: str,
         approve: Approver | None,
@@ -136,10 +138,13 @@ class Runtime:
         self.registry = RuntimeTools(self)
         self.launcher = launcher
         self.pool = pool
+        self.variables = variables
         self._cwd = cwd
         self._principal = principal
         self._specs: dict[tuple[str, str], WorkerSpec] = {}
         self._in_flight = 0
+        self._calls = 0
+        self._call_prefix = f"call_{secrets.token_hex(8)}_"
         self._descriptor_plan = descriptor_plan(config.limits)
         self.descriptors = DescriptorService(
             pool,
@@ -156,6 +161,8 @@ class Runtime:
             approve=approve,
             limits=config.limits,
             record=None if audit is None else self._record,
+            requests=lambda call: variables.requests_for(call.chosen_tool().identity),
+            redact=variables.redact if config.agent.vars else None,
         )
         self._audit = audit
 
@@ -247,6 +254,10 @@ class Runtime:
         await judge_call(call, self._services)
         return call
 
+    def _next_call_id(self) -> str:
+        self._calls += 1
+        return f"{self._call_prefix}{self._calls:x}"
+
     def _new_call(
         self,
         name: str,
@@ -262,7 +273,7 @@ class Runtime:
             raw_arguments=arguments,
             cwd=self._cwd if cwd is None else resolve_cwd(cwd),
             max_output_bytes=_output_budget(max_output_bytes, self.config.agent.max_output_bytes),
-            tool_call_id=tool_call_id or f"call_{secrets.token_hex(8)}",
+            tool_call_id=tool_call_id or self._next_call_id(),
             source=_source(source),
             call_ms=_call_ms(timeout_seconds, self.config.limits.call_ms),
         )
@@ -329,12 +340,14 @@ async def open_runtime(
                 node=node,
                 spares=spares,
             ) as pool,
+            open_variables(config, launcher) as variables,
         ):
             runtime = Runtime(
                 config,
                 loaded,
                 launcher,
                 pool,
+                variables,
                 cwd=directory,
                 approve=approve,
                 cache_dir=cache / "engine",

@@ -13,6 +13,7 @@ from ..tools import Tool, ToolRegistry
 
 if TYPE_CHECKING:
     from ..pool import WorkerPool, WorkerSpec
+    from ..pool.calls import RequestHandler
     from .descriptors import DescriptorService
     from .outcome import ToolResult
 
@@ -40,6 +41,8 @@ class Services:
         record: Called with every finished call, where an audit log is kept.
         pre_hooks: ``PreToolUse``, when hooks are selected.
         post_hooks: ``PostToolUse`` and ``PostToolUseFailure``, when hooks are selected.
+        requests: Says who answers what the handler of a call asks for (variables).
+        redact: Takes values that only tools may know out of JSON data.
     """
 
     registry: ToolRegistry
@@ -51,6 +54,8 @@ class Services:
     record: Callable[[Call, ToolResult], None] | None = None
     pre_hooks: HookRunner | None = None
     post_hooks: HookRunner | None = None
+    requests: Callable[[Call], RequestHandler] | None = None
+    redact: Callable[[Any], Any] | None = None
 
 
 @dataclass(slots=True)
@@ -65,7 +70,7 @@ class Call:
         tool_call_id: The call's ID.
         source: ``"model"`` or ``"user_action"``.
         call_ms: Wall time of the handler.
-        signal: Set when the caller gives the call up.
+        signal: Made when somebody is asked; set when the caller gives the call up.
     """
 
     name: str
@@ -75,7 +80,7 @@ class Call:
     tool_call_id: str
     source: str
     call_ms: int
-    signal: AbortSignal = field(default_factory=AbortSignal)
+    signal: AbortSignal | None = None
     tool: Tool | None = None
     arguments: Any = None
     effects: Any = None

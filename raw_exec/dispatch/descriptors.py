@@ -28,8 +28,12 @@ __all__ = ["DescriptorService"]
 _MENTIONS = re.compile(
     rb"validateArgs|describeEffects|validate_args|describe_effects|export\s*\*|\\u"
 )
-_INLINE_MS = 4
+_INLINE_MS = 8
 """A descriptor call may hold the event loop for this long; a slower one moves to a thread."""
+_SLOW_STRIKES = 3
+_SLOW_CALLS = 200
+"""After that many overruns in a row, that many calls go straight to a thread. One overrun
+proves little: the machine may have been busy with something else."""
 _MODULES_PER_TOOL = 4
 
 
@@ -39,7 +43,8 @@ class _ToolDescriptors:
     def __init__(self) -> None:
         self.exports: frozenset[str] | None = None
         self.fallback: str | None = None
-        self.slow = False
+        self.strikes = 0
+        self.threaded_calls = 0
         self.modules: list[DescriptorModule] = []
         self.idle: list[DescriptorModule] = []
         self.lock = trio.Lock()
@@ -213,15 +218,21 @@ class DescriptorService:
             return module.describe_effects(arguments, cwd=cwd, deadline_ms=deadline_ms)
 
         limit = self._limits.descriptor_ms
-        if not known.slow:
-            # A descriptor is a function of its arguments, so it may be run twice.
-            try:
-                return run(min(_INLINE_MS, limit))
-            except DescriptorFailed as exc:
-                if exc.code != "deadline" or limit <= _INLINE_MS:
-                    raise
-                known.slow = True
-        return await trio.to_thread.run_sync(run, limit)
+        if known.threaded_calls > 0:
+            known.threaded_calls -= 1
+            return await trio.to_thread.run_sync(run, limit)
+        # A descriptor is a function of its arguments, so it may be run twice.
+        try:
+            value = run(min(_INLINE_MS, limit))
+        except DescriptorFailed as exc:
+            if exc.code != "deadline" or limit <= _INLINE_MS:
+                raise
+            known.strikes += 1
+            if known.strikes >= _SLOW_STRIKES:
+                known.strikes, known.threaded_calls = 0, _SLOW_CALLS
+            return await trio.to_thread.run_sync(run, limit)
+        known.strikes = 0
+        return value
 
     def _spec(self, tool: Tool) -> WorkerSpec:
         return WorkerSpec(

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import trio
 
@@ -63,16 +66,27 @@ async def dispatch_call(call: Call, services: Services) -> ToolResult:
     except CallRefused as refusal:
         result = _refused(call, refusal, (time.perf_counter() - start) * 1000)
     except trio.Cancelled:
-        call.signal.abort("cancelled")
+        if call.signal is not None:
+            call.signal.abort("cancelled")
         if services.record is not None:
             given_up = CallRefused("aborted", "the caller gave the call up", stage=stage_name)
             services.record(call, _refused(call, given_up, (time.perf_counter() - start) * 1000))
         raise
     else:
         result = _returned(call, (time.perf_counter() - start) * 1000)
+    if services.redact is not None:
+        result = _redacted(result, services.redact)
     if services.record is not None:
         services.record(call, result)
     return result
+
+
+def _redacted(result: ToolResult, redact: Callable[[Any], Any]) -> ToolResult:
+    """Take secrets out of what the host says and keeps; a tool's own result is its own."""
+    if result.origin == "host":
+        content, detail = redact(result.content), redact(result.detail)
+        return replace(result, content=content, detail=detail, logs=redact(result.logs))
+    return replace(result, logs=redact(result.logs)) if result.logs else result
 
 
 def _returned(call: Call, elapsed_ms: float) -> ToolResult:

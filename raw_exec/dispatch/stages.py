@@ -11,7 +11,7 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from ..approval import ApprovalRequest, normalise_answer
+from ..approval import AbortSignal, ApprovalRequest, normalise_answer
 from ..effects import check_effects
 from ..errors import (
     CallRefused,
@@ -177,6 +177,7 @@ async def ask_approval(call: Call, services: Services) -> None:
             detail=detail,
             hint="run it where somebody can be asked, or pass an approver",
         )
+    call.signal = AbortSignal()
     request = ApprovalRequest(
         identity=tool.identity,
         name=call.name,
@@ -219,6 +220,7 @@ async def run_handler(call: Call, services: Services) -> None:
         max_output_bytes=call.max_output_bytes,
         call_ms=call.call_ms,
         grace_ms=services.limits.grace_ms,
+        on_request=None if services.requests is None else services.requests(call),
     )
     try:
         reply = await _call_worker(call, services, request)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -72,14 +71,6 @@ class Child:
     exited: trio.Event = field(default_factory=trio.Event)
     on_exit: trio.CancelScope | None = None
     """A scope to cancel when the child ends, so that a reader needs no second task."""
-
-    def is_dead_nowait(self) -> bool:
-        """Ask the kernel, since the launcher's notice comes only after the whole tree's end."""
-        if self.pidfd < 0:
-            return True
-        poller = select.poll()  # select() can't take descriptors over 1023
-        poller.register(self.pidfd, select.POLLIN)
-        return bool(poller.poll(0))
 
     def end(self, notice: ExitNotice) -> None:
         """Record how it ended and wake whoever waits for it."""

@@ -160,10 +160,7 @@ class Launcher:
             if message["op"] == "spawn_failed":
                 _close_all(received)
                 raise _spawn_error(message)
-        child = self._connection.children.get(ident) if self._connection else None
-        if child is None:
-            # It ended, or the launcher died, between the answer and now.
-            raise WorkerBroken("worker_crashed", "worker ended while it was being started")
+        child: Child = message["child"]  # a short program may have ended by now
         return child
 
     async def kill(self, child: Child) -> ExitNotice:
@@ -233,7 +230,7 @@ class Launcher:
             await trio.sleep(_BACKOFF_SECONDS[step])
             with trio.CancelScope(shield=True):
                 started = await self._start()
-            return started
+            return started  # noqa: RET504  (a `with` may swallow, for the type checker)
 
     async def _start(self) -> _Connection:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -400,7 +397,7 @@ class Launcher:
                 if len(fds) != 1:
                     raise InternalError("internal", f"launcher sent {len(fds)} pidfds")
                 # No await between here and the table: an exit notice may be next.
-                connection.children[message["id"]] = Child(
+                connection.children[message["id"]] = message["child"] = Child(
                     id=message["id"],
                     pid=message["pid"],
                     pidfd=fds.pop(),

@@ -29,6 +29,9 @@ class LogText:
     truncated: bool
 
 
+_NOTHING = LogText("", 0, truncated=False)
+
+
 class LogCapture:
     """Keeps the first ``cap`` bytes of one pipe and counts the rest.
 
@@ -87,6 +90,8 @@ class LogCapture:
 
     def take(self) -> LogText:
         """Return what was kept since the last call and start afresh."""
+        if not self.total:
+            return _NOTHING
         kept, total = bytes(self._kept), self.total
         self._kept.clear()
         self.total = 0

@@ -137,7 +137,21 @@ class WorkerPool:
         """
         return _Leasing(self, spec)
 
+    def _take_idle_nowait(self, spec: WorkerSpec) -> Worker | None:
+        """Take a warm worker without waiting; the usual way, so it has no checkpoint."""
+        domain = self._domains.get(spec.key)
+        if domain is None or not domain.idle or self._closing:
+            return None
+        worker = domain.idle[-1]
+        if not worker.usable:
+            return None  # `_take` ends it
+        domain.idle.pop()
+        return worker
+
     async def _open_lease(self, spec: WorkerSpec) -> Lease:
+        warm_worker = self._take_idle_nowait(spec)
+        if warm_worker is not None:
+            return Lease(warm_worker, True, 0.0)
         before = trio.current_time()
         worker, warm = await self._take(spec)
         if not warm:
@@ -324,7 +338,8 @@ class WorkerPool:
         if reason is None:
             worker.idle_since = trio.current_time()
             self._domain(spec).idle.append(worker)
-            self._room.unpark()
+            if self._room:
+                self._room.unpark()
             return
         await self._end(worker, reason)
         if spec.plan.isolation == "fresh" and self._spares and not self._closing:
@@ -341,7 +356,7 @@ class WorkerPool:
         left = worker.left
         if left is None:
             return None
-        for name in left.names:
+        for name in () if left.is_clean else left.names:
             if name != "fds" or left.fds > _TOLERATED_FDS:
                 return f"left {name}"
         if worker.base_rss == 0:

@@ -12,6 +12,7 @@ Rules
 from __future__ import annotations
 
 import os
+import select
 from typing import Any, NoReturn
 
 import trio
@@ -32,14 +33,8 @@ from ..wire import (
     WorkerConnection,
     WorkerFailure,
 )
-from .calls import (
-    CallReply,
-    CallRequest,
-    LoadFailure,
-    NotDelivered,
-    RequestHandler,
-    RequestRefused,
-)
+from .answers import Answers, refuse_aborted
+from .calls import CallReply, CallRequest, LoadFailure, NotDelivered, RequestHandler
 from .channel import Channel, ChannelClosed
 from .child import Child, ExitNotice
 from .launcher import Launcher
@@ -48,6 +43,15 @@ from .verdict import attribute_exit
 
 __all__ = ["Worker"]
 
+
+def _poller(*fds: int) -> select.poll:
+    poller = select.poll()
+    for fd in fds:
+        poller.register(fd, select.POLLIN)
+    return poller
+
+
+_QUICK_LOOKS = 3
 _FLOOD_FACTOR = 64
 """A plugin may print this many times what is kept before its call is ended."""
 _MIN_FLOOD_BYTES = 4 * 1024 * 1024
@@ -88,9 +92,14 @@ class Worker:
         self._flood_bytes = max(_MIN_FLOOD_BYTES, log_bytes * _FLOOD_FACTOR)
         # The frame holds the value, an error of bounded size, or the state besides it.
         self._wire = WorkerConnection(max_frame_bytes=result_bytes + 64 * 1024)
+        self._answers = Answers(self._wire, channel)
         self._next_id = 0
+        # One system call each instead of two; select() can't take descriptors over 1023.
+        self._log_poller = _poller(self._out.fd, self._err.fd)
+        self._idle_poller = _poller(child.pidfd, channel.replies)
         self._scope: trio.CancelScope | None = None
         self._flooded = False
+        self._early: Any = NEED_DATA
         self._received = 0
 
     # -- life --------------------------------------------------------------
@@ -201,9 +210,10 @@ class Worker:
     @property
     def usable(self) -> bool:
         """Whether it may take another call: not retired, silent, and running right now."""
-        if self.retire_reason is not None or self.child.is_dead_nowait():
+        if self.retire_reason is not None or self.child.exit is not None:
             return False
-        return not self._channel.has_unasked()
+        # Readable: the process has ended, or something was said that nobody asked for.
+        return not self._idle_poller.poll(0)
 
     # -- one exchange ------------------------------------------------------
 
@@ -289,11 +299,19 @@ class Worker:
             raise self._attribute(self.child.exit)
         event: Any = None
         try:
+            # Written before anything else is set up: the worker begins meanwhile.
+            rest = self._send_first(data)
+            if data and rest is not None and not rest:
+                event = await self._quick_terminal()
+                if event is not None:
+                    return event
             with trio.CancelScope(deadline=trio.current_time() + limit_ms / 1000) as scope:
                 self._scope = self.child.on_exit = scope
                 try:
-                    if data:
-                        await self._channel.send(data)
+                    if rest is None:
+                        raise ChannelClosed
+                    if rest:
+                        await self._channel.send(rest)
                     event = await self._next_terminal(on_request)
                 except ChannelClosed:
                     await self._wait_for_exit()
@@ -305,6 +323,34 @@ class Worker:
         if event is not None:
             return event
         raise await self._broken(limit_ms, doing, abort_id, grace_ms, len(data))
+
+    async def _quick_terminal(self) -> Any:
+        """Look for the answer of a fast handler before a deadline is set up for it.
+
+        A cancel scope costs as much as such a handler. Bounded by a few checkpoints, so no
+        deadline can be missed by it.
+        """
+        for _ in range(_QUICK_LOOKS):
+            await trio.lowlevel.checkpoint()
+            data = self._channel.receive_nowait()
+            if data:
+                self._received += len(data)
+                self._wire.receive_data(data)
+                event = self._wire.next_event()
+                if type(event) is Result or type(event) is Failed:
+                    return event
+                self._early = event  # anything else is dealt with under the deadline
+                return None
+        return None
+
+    def _send_first(self, data: bytes) -> bytes | memoryview | None:
+        """Write what fits now; return the rest, or ``None`` when nobody reads any more."""
+        if not data:
+            return data
+        try:
+            return self._channel.send_nowait(data)
+        except ChannelClosed:
+            return None
 
     async def _broken(
         self, limit_ms: int, doing: str, abort_id: int | None, grace_ms: int, sent: int
@@ -356,48 +402,34 @@ class Worker:
         with trio.CancelScope(deadline=deadline, shield=True) as scope:
             self.child.on_exit = scope
             try:
-                await self._channel.send_control(self._wire.send_abort(id=ident, reason=reason))
-                await self._next_terminal(None)
+                await self._answers.send(self._wire.send_abort(id=ident, reason=reason))
+                await self._next_terminal(refuse_aborted)
             except (ChannelClosed, RemoteWireError):
                 pass  # it is ended next in any case
             finally:
                 self.child.on_exit = None
 
     async def _next_terminal(self, on_request: RequestHandler | None) -> Any:
+        event = await self._next_event()
+        if type(event) is not Request:
+            return event
+        event = await self._answers.serve(event, on_request, self._next_event)
+        if self._answers.cut:
+            self.retire_reason = self.retire_reason or "control frame cut"
+        return event
+
+    async def _next_event(self) -> Any:
         wire = self._wire
         while True:
-            event = wire.next_event()
+            event, self._early = self._early, NEED_DATA
+            if event is NEED_DATA:
+                event = wire.next_event()
             if event is NEED_DATA:
                 data = await self._channel.receive()
                 self._received += len(data)
                 wire.receive_data(data)
-                continue
-            if isinstance(event, Request):
-                await self._answer(event, on_request)
-                continue
-            if isinstance(event, Progress):
-                continue
-            return event
-
-    async def _answer(self, event: Request, on_request: RequestHandler | None) -> None:
-        if on_request is None:
-            error = {"code": "unsupported", "message": f"{event.method} is not available here"}
-            frame = self._wire.send_reply(
-                id=event.id, rid=event.rid, ok=False, value=None, error=error
-            )
-        else:
-            try:
-                value = await on_request(event.method, event.params)
-            except RequestRefused as exc:
-                error = {"code": exc.code, "message": str(exc)}
-                frame = self._wire.send_reply(
-                    id=event.id, rid=event.rid, ok=False, value=None, error=error
-                )
-            else:
-                frame = self._wire.send_reply(
-                    id=event.id, rid=event.rid, ok=True, value=value, error=None
-                )
-        await self._channel.send_control(frame)
+            elif type(event) is not Progress:
+                return event
 
     async def _wait_for_exit(self) -> NoReturn:
         """The channel is closed: an exit notice follows, or the worker lives on without it."""
@@ -435,8 +467,9 @@ class Worker:
         if self._wire.surplus_bytes:
             # The first terminal frame is the outcome; what came with it ends the worker.
             self.retire_reason = "protocol violation"
-        self._out.drain()
-        self._err.drain()
+        if self._log_poller.poll(0):
+            self._out.drain()
+            self._err.drain()
         return CallReply(
             value=value,
             failure=failure,

@@ -88,6 +88,21 @@ class LeftBehind:
     builtins_changed: int
 
     @property
+    def is_clean(self) -> bool:
+        """Whether there is nothing beside memory. Written out: it runs after every call."""
+        return not (
+            self.timers
+            or self.handles
+            or self.listeners
+            or self.threads
+            or self.children
+            or self.fds
+            or self.env_changed
+            or self.cwd_changed
+            or self.builtins_changed
+        )
+
+    @property
     def names(self) -> tuple[str, ...]:
         """What there is beside memory, for a reason to retire; empty when clean."""
         return tuple(n for n in _STATE_NAMES if n != "rss_bytes" and getattr(self, n))

@@ -1,0 +1,91 @@
+"""Find and kill every descendant, however it detached itself.
+
+A subreaper inherits orphans, so "no child left" (``ECHILD``) means "no descendant
+left". Until then each round kills what it sees. Direct children are unreaped and
+their numbers cannot be reused; deeper ones are killed through a pidfd that was
+checked to be the same process, so a stranger is never hit.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+__all__ = ["children_of", "descendants", "kill_below", "process_count"]
+
+
+def children_of(pid: int) -> list[int]:
+    """List the children of every thread of ``pid``; empty when it is gone."""
+    found: list[int] = []
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return found
+    for thread in threads:
+        try:
+            with open(f"/proc/{pid}/task/{thread}/children", "rb") as listing:
+                found += [int(word) for word in listing.read().split()]
+        except OSError:
+            continue
+    return found
+
+
+def descendants(pid: int) -> list[int]:
+    """List all descendants of ``pid``, nearest first."""
+    seen: dict[int, None] = {}
+    frontier = children_of(pid)
+    while frontier:
+        fresh = [child for child in frontier if child not in seen]
+        seen.update(dict.fromkeys(fresh))
+        frontier = [grandchild for child in fresh for grandchild in children_of(child)]
+    return list(seen)
+
+
+def _parent_of(pid: int) -> int:
+    with open(f"/proc/{pid}/stat", "rb") as status:
+        # The command name may hold anything, ')' and spaces included.
+        return int(status.read().rpartition(b")")[2].split()[1])
+
+
+def _kill_deep(pid: int, known: set[int]) -> None:
+    try:
+        handle = os.pidfd_open(pid)
+    except OSError:
+        return
+    try:
+        # Race: the number could have been reused since it was listed; a process
+        # whose parent is one of ours is ours.
+        if _parent_of(pid) in known:
+            signal.pidfd_send_signal(handle, signal.SIGKILL)
+    except (OSError, ValueError, IndexError):
+        pass  # It ended meanwhile.
+    finally:
+        os.close(handle)
+
+
+def kill_below(pid: int, *, spare: set[int] | None = None) -> int:
+    """Send SIGKILL to each descendant of ``pid`` seen now; return how many.
+
+    Args:
+        pid: Usually the caller itself; its children must be the caller's to reap.
+        spare: Direct children to leave alone, with all below them.
+    """
+    direct = [child for child in children_of(pid) if child not in (spare or ())]
+    for child in direct:
+        try:
+            os.kill(child, signal.SIGKILL)
+        except OSError:
+            pass  # Already ended, waiting to be reaped.
+    count = len(direct)
+    known = {pid, *direct}
+    for child in direct:
+        for deep in descendants(child):
+            known.add(deep)
+            _kill_deep(deep, known)
+            count += 1
+    return count
+
+
+def process_count(pid: int) -> int:
+    """Count ``pid`` and its descendants."""
+    return 1 + len(descendants(pid))

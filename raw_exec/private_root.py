@@ -59,6 +59,8 @@ def _sweep(base: Path) -> None:
 
 def remove_tree(root: Path) -> None:
     """Remove a tree of ours, read-only folders included; links are not followed."""
+    if not root.exists():
+        return  # the launcher, which ends last, has removed it
     for _here, folders, _files, fd in os.fwalk(root, follow_symlinks=False):
         os.fchmod(fd, 0o700)
         for name in folders:

@@ -30,6 +30,7 @@ LAYERS = {
     "sandbox": 3,
     "pool": 4,
     "approval": 4,
+    "variables": 4,
     "dispatch": 5,
     "builtin": 5,
     "runtime": 6,

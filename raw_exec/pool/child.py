@@ -24,6 +24,7 @@ class ExitNotice:
         cpu_ms: User and system time of the child and what it waited for.
         max_rss_bytes: Its largest resident size.
         oom: Evidence of an out-of-memory kill, ``{"source": ...}``, or ``None``.
+        limit: A watched limit that was exceeded, ``{"name", "limit", "used"}``, or ``None``.
         killed_extra: Other processes of its tree that had to be killed.
         lost: The launcher died, so nothing else here is known.
     """
@@ -34,6 +35,7 @@ class ExitNotice:
     cpu_ms: int = 0
     max_rss_bytes: int = 0
     oom: Mapping[str, Any] | None = None
+    limit: Mapping[str, Any] | None = None
     killed_extra: int = 0
     lost: bool = False
 

@@ -43,6 +43,16 @@ _HELLO_SECONDS = 15.0
 _STOP_SECONDS = 5.0
 _KILL_SECONDS = 2.0
 """How long the launcher may take to end a tree before we signal the worker ourselves."""
+_NOTICE_FIELDS = (
+    "code",
+    "signal",
+    "core",
+    "cpu_ms",
+    "max_rss_bytes",
+    "oom",
+    "limit",
+    "killed_extra",
+)
 _BACKOFF_SECONDS = (0.0, 0.1, 0.5, 2.0, 5.0)
 
 
@@ -275,6 +285,7 @@ class Launcher:
             "version": 1,
             "msgpack_dir": _msgpack_directory(),
             "scratch_root": scratch_root,
+            "remove_at_end": str(self._scratch_parent),
         }
         if self._simulate:
             hello["simulate"] = self._simulate
@@ -388,8 +399,7 @@ class Launcher:
             child = connection.children.pop(message["id"], None)
             _close_all(fds)
             if child is not None:
-                names = ("code", "signal", "core", "cpu_ms", "max_rss_bytes", "oom", "killed_extra")
-                child.end(ExitNotice(**{name: message[name] for name in names}))
+                child.end(ExitNotice(**{name: message[name] for name in _NOTICE_FIELDS}))
             return
         if op in ("spawned", "spawn_failed"):
             key = f"spawn:{message['id']}"

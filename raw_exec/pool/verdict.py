@@ -60,6 +60,13 @@ def attribute_exit(
         detail["limit"] = "memory_bytes"
         detail["evidence"] = f"out-of-memory kill reported by {notice.oom.get('source')}"
         return WorkerBroken("memory_limit", f"worker of {label} ran out of memory", detail=detail)
+    if notice.limit:
+        name, used = str(notice.limit.get("name")), notice.limit.get("used")
+        detail["limit"] = name
+        detail["evidence"] = f"{used} used of {notice.limit.get('limit')}, measured by the launcher"
+        # Files are output too; too many processes have no better name than a crash.
+        code = "output_limit" if name == "scratch_bytes" else "worker_crashed"
+        return WorkerBroken(code, f"worker of {label} went over {name}", detail=detail)
     mark = next((mark for mark in _V8_MARKS if mark in stderr), None)
     if mark is not None and (notice.signal is not None or notice.code):
         detail["limit"] = "memory_bytes"

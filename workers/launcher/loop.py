@@ -148,7 +148,15 @@ class Launcher:
             # Before anything is known that a worker's memory must not hold.
             zygote = Zygote(message.get("msgpack_dir"))
             found = self.probe.capabilities(self.cgroups)
-            self.spawns = Spawns(self.control, self.selector, self.cgroups, zygote, root, found)
+            self.spawns = Spawns(
+                self.control,
+                self.selector,
+                self.cgroups,
+                zygote,
+                root,
+                found,
+                message.get("remove_at_end"),
+            )
         except (OSError, ValueError) as exc:
             self._error(f"hello failed: {exc}")
             return

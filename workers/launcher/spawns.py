@@ -48,6 +48,8 @@ class Spawns:
         zygote: Where Python workers are forked.
         root: Path of the directory the private directories are made in.
         capabilities: What this host was found to be able to do (CAPS).
+        remove_at_end: The supervisor's private directory: it may be killed before it could
+            remove it itself.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class Spawns:
         zygote: Zygote,
         root: str,
         capabilities: dict[str, Any],
+        remove_at_end: str | None = None,
     ) -> None:
         self.control = control
         self.selector = selector
@@ -66,6 +69,7 @@ class Spawns:
         self.root_path = root
         self.root_fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._capabilities = capabilities
+        self._remove_at_end = remove_at_end
         self.spawns: dict[str, Spawn] = {}
         self.by_pid: dict[int, Spawn] = {}
         # Race: a child the zygote forked can end before its number is known.
@@ -433,6 +437,17 @@ class Spawns:
             self._finish(spawn)
         scratch_files.empty(self.root_fd)  # What a killed cleaner had not finished.
         self.cgroups.close()
+        if self._remove_at_end is not None:
+            self._remove_private(self._remove_at_end)
+
+    def _remove_private(self, path: str) -> None:
+        parent, _, name = path.rstrip("/").rpartition("/")
+        try:
+            fd = os.open(parent or "/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
+            return  # Gone with all that was in it.
+        scratch_files.remove(fd, name)
+        os.close(fd)
 
 
 def _pid_of(pidfd: int) -> int | None:

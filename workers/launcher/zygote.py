@@ -28,9 +28,11 @@ from .request import decode_request
 from .steps import StepFailed
 from .syscalls import prctl
 
-__all__ = ["Zygote", "load_python_worker"]
+__all__ = ["Zygote", "load_python_worker", "serve_anew"]
 
 _PR_SET_PDEATHSIG = 1
+_MAX_REPLACEMENTS = 5
+"""A zygote that keeps dying is a fault of the host; the supervisor can start us again."""
 
 
 def load_python_worker(msgpack_dir: str | None) -> ModuleType | None:
@@ -64,10 +66,10 @@ def load_python_worker(msgpack_dir: str | None) -> ModuleType | None:
 
 
 class Zygote:
-    """The zygote as the launcher sees it. It is started at once, or never.
+    """The zygote as the launcher sees it.
 
-    Security: a zygote that dies is not replaced, since by then the launcher's memory
-    holds what other spawns were sent. The supervisor can restart the launcher.
+    Security: one that dies is replaced by a program of its own, not by a fork: by then
+    the launcher's memory holds what other spawns were sent.
 
     Args:
         msgpack_dir: Directory that holds the ``msgpack`` package.
@@ -77,6 +79,8 @@ class Zygote:
         self.pid: int | None = None
         self._sock: socket.socket | None = None
         self._missing = "no Python worker is installed beside the launcher"
+        self._msgpack_dir = msgpack_dir
+        self._replacements = 0
         try:
             module = load_python_worker(msgpack_dir)
         except Exception as exc:  # reported with each spawn that needs it
@@ -92,6 +96,8 @@ class Zygote:
 
     def check(self) -> None:
         """Raise ``StepFailed`` when no Python worker can be forked."""
+        if self._sock is None and 0 < self._replacements <= _MAX_REPLACEMENTS:
+            self.pid, self._sock = _start_anew(self._msgpack_dir)
         if self._sock is None:
             raise StepFailed("python", 0, self._missing)
 
@@ -109,7 +115,10 @@ class Zygote:
         if self._sock is not None:
             self._sock.close()
         self.pid = self._sock = None
-        self._missing = "the process that Python workers are forked from ended"
+        self._replacements += 1
+        self._missing = (
+            f"the process that Python workers are forked from ended {self._replacements} times"
+        )
 
     def kill(self) -> None:
         """Kill it; the launcher reaps it like any child."""
@@ -130,6 +139,34 @@ def _start(module: ModuleType) -> tuple[int, socket.socket]:
             os._exit(0)
     theirs.close()
     return pid, ours
+
+
+def _start_anew(msgpack_dir: str | None) -> tuple[int, socket.socket]:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    launcher = os.getpid()
+    main = os.path.join(os.path.dirname(os.path.realpath(__file__)), "main.py")
+    pid = os.fork()
+    if pid == 0:
+        try:
+            number = theirs.fileno()
+            close_except({number, 0, 1, 2})
+            os.set_inheritable(number, True)
+            argv = [sys.executable, "-I", "-S", "-E", main, "--zygote", str(number)]
+            os.execve(  # noqa: S606 - this interpreter, to get rid of this memory
+                sys.executable, [*argv, str(launcher), msgpack_dir or ""], {}
+            )
+        finally:
+            os._exit(127)
+    theirs.close()
+    return pid, ours
+
+
+def serve_anew(number: int, launcher: int, msgpack_dir: str) -> NoReturn:
+    """Be the zygote, in a program started for it (see ``main.py``)."""
+    module = load_python_worker(msgpack_dir or None)
+    if module is not None:
+        _serve(socket.socket(fileno=number), module, launcher)
+    os._exit(0)
 
 
 def _serve(sock: socket.socket, module: ModuleType, launcher: int) -> None:

@@ -36,6 +36,9 @@ def show_outcome(result: raw_exec.ToolResult) -> None:
 
 def show_enforced(result: raw_exec.ToolResult) -> None:
     on = result.enforced
+    if not on:
+        print("  enforced  nothing ran")
+        return
     parts = [f"tier {on['tier']}", f"Landlock ABI {on['landlock']}"]
     parts += ["seccomp"] if on["seccomp"] else []
     parts += [f"namespaces {'+'.join(on['namespaces'])}"] if on["namespaces"] else []

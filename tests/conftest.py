@@ -2,11 +2,38 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
 import pytest
+
+from raw_exec.errors import WorkerError
+from raw_exec.pool import find_node
+
+
+def _put_node_on_path() -> None:
+    """Let tests that start Node themselves find the one that the package would use."""
+    if shutil.which("node"):
+        return
+    try:
+        node = find_node().path
+    except WorkerError:
+        return
+    folder = tempfile.mkdtemp(prefix="raw-tests-node-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    os.symlink(node, os.path.join(folder, "node"))
+    npm = node.parent.parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+    if npm.exists():
+        script = Path(folder) / "npm"
+        script.write_text(f'#!/bin/sh\nexec "{node}" "{npm}" "$@"\n')
+        script.chmod(0o755)
+    os.environ["PATH"] = f"{folder}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+
+
+_put_node_on_path()
 
 
 @pytest.fixture
@@ -33,5 +60,5 @@ def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / ".config"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(home / ".cache"))
-    for name in ("RAW_AGENT", "RAW_EXEC_NODE", "NO_COLOR"):
+    for name in ("RAW_AGENT", "NO_COLOR"):
         monkeypatch.delenv(name, raising=False)

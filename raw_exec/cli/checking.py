@@ -67,7 +67,7 @@ class CheckReport:
     """What is known about one tool after its check.
 
     Args:
-        engine: Where its descriptors run: ``none``, ``wasm`` or ``worker``; ``None`` when
+        engine: Where its descriptors run: ``none``, ``host``, ``wasm`` or ``worker``; ``None`` when
             that could not be found out.
         fallback: Why it is not ``wasm``.
         exports: What the module exports, ``None`` when that could not be found out.
@@ -232,11 +232,14 @@ async def check_tool(runtime: Runtime, tool: Tool, report: CheckReport) -> None:
         return
     except (SandboxError, WorkerError) as exc:
         report.warnings.append(f"descriptors not loaded: {exc.message}")
-    else:
-        report.engine, report.fallback = inspected["engine"], inspected["reason"]
+        inspected = {"engine": None, "reason": None, "exports": []}
+    report.engine, report.fallback = inspected["engine"], inspected["reason"]
     await _check_exports(runtime, tool, report)
     if report.exports is None:
         return
+    if report.engine == "host":
+        # Descriptors of this package's own tools are not in the handler's module.
+        report.exports = sorted({*report.exports, *inspected["exports"]})
     declares, describes = tool.effects_schema is not None, "describeEffects" in report.exports
     if declares and not describes:
         report.add_text(

@@ -94,6 +94,8 @@ def _print(settings: Settings, report: CheckReport) -> None:
 def _engine(report: CheckReport) -> str:
     if report.engine == "wasm":
         return "in process (wasm engine)"
+    if report.engine == "host":
+        return "in process (code of this package)"
     if report.engine == "worker":
         return f"in a descriptor worker: {report.fallback}"
     return "none" if report.engine == "none" else "not loaded"

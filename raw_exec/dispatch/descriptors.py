@@ -1,6 +1,7 @@
 """Runs a tool's ``validateArgs`` and ``describeEffects`` where they can do no harm.
 
-ESM descriptors run in the wasm engine, in process and bounded. What that engine can't
+Those of this package's own tools are plain Python, trusted, and run in process. ESM
+descriptors run in the wasm engine, in process and bounded. What that engine can't
 load, and the descriptors of Python tools, run in a descriptor worker: a sandboxed process
 without writes, network or spawn, ended at the deadline.
 """
@@ -15,6 +16,7 @@ from typing import Any
 
 import trio
 
+from ..builtin import BUILTIN_DESCRIPTORS, BuiltinDescriptor
 from ..effects import DescriptorFailed, DescriptorModule, EngineUnsupported, WasmEngine
 from ..errors import CallRefused, RemoteWireError, SandboxError, WorkerBroken, WorkerError
 from ..limits import Limits
@@ -86,6 +88,9 @@ class DescriptorService:
         Raises:
             CallRefused: Code ``effects_failed``, stage ``validate_args``.
         """
+        builtin = _builtin(tool)
+        if builtin is not None:
+            return None if builtin.validate_args is None else builtin.validate_args(arguments)
         known = await self._known(tool, "validate_args")
         if known is None or (known.exports is not None and "validateArgs" not in known.exports):
             return None
@@ -102,6 +107,12 @@ class DescriptorService:
         Raises:
             CallRefused: Code ``effects_failed``, stage ``effects``.
         """
+        builtin = _builtin(tool)
+        if builtin is not None and builtin.describe_effects is not None:
+            try:
+                return builtin.describe_effects(arguments, cwd=cwd)
+            except ValueError as exc:
+                raise _refused(tool, "effects", "threw", str(exc)) from exc
         known = await self._known(tool, "effects")
         if known is None or (known.exports is not None and "describeEffects" not in known.exports):
             raise _refused(
@@ -117,8 +128,16 @@ class DescriptorService:
 
         Returns:
             ``exports`` (or ``None`` when a descriptor worker must tell), ``engine``
-            (``"none"``, ``"wasm"`` or ``"worker"``) and the ``reason`` of a fallback.
+            (``"none"``, ``"host"``, ``"wasm"`` or ``"worker"``) and the ``reason`` of a fallback.
         """
+        builtin = _builtin(tool)
+        if builtin is not None:
+            names = {
+                "validateArgs": builtin.validate_args,
+                "describeEffects": builtin.describe_effects,
+            }
+            present = [name for name, function in names.items() if function is not None]
+            return {"engine": "host", "exports": sorted(present), "reason": None}
         known = await self._known(tool, "validate_args")
         if known is None:
             return {"engine": "none", "exports": [], "reason": None}
@@ -276,6 +295,11 @@ class DescriptorService:
         if isinstance(value, WorkerFailure):
             raise _refused(tool, stage, value.kind, f"{fn}: {value.name}: {value.message}")
         return value
+
+
+def _builtin(tool: Tool) -> BuiltinDescriptor | None:
+    """Return the trusted descriptors of a tool of this package."""
+    return BUILTIN_DESCRIPTORS.get(tool.manifest.id) if tool.source == "builtin" else None
 
 
 def _reader(tool: Tool) -> Callable[[str], bytes | None]:

@@ -25,12 +25,20 @@ import trio
 
 from ..errors import SandboxError, WorkerBroken, WorkerError
 from ..limits import Limits
-from ..sandbox import host_plan, node_files, python_files
+from ..sandbox import RuntimeFiles, host_plan, node_files, python_files
 from .breaker import CircuitBreaker
 from .calls import LoadFailure
 from .launcher import Launcher
 from .nursery import open_service_nursery
-from .runtimes import NodeRuntime, find_node, node_argv, node_environment, python_environment
+from .runtimes import (
+    NodeFacts,
+    NodeRuntime,
+    examine_node,
+    find_node,
+    node_argv,
+    node_environment,
+    python_environment,
+)
 from .spec import WorkerSpec
 from .worker import Worker
 
@@ -104,6 +112,7 @@ class WorkerPool:
         node: NodeRuntime | str | None = None,
         use: tuple[str, ...] = ("namespaces", "cgroup"),
         spares: int = 1,
+        cache_dir: Path | None = None,
     ) -> None:
         self._nursery = nursery
         self._launcher = launcher
@@ -111,6 +120,8 @@ class WorkerPool:
         self._store = snapshot_store
         self._node = node if isinstance(node, NodeRuntime) else None
         self._node_path = node if isinstance(node, str) else None
+        self._facts: NodeFacts | None = None
+        self._cache_dir = cache_dir
         self._use = use
         self._spares = spares
         self._domains: dict[tuple[str, ...], _Domain] = {}
@@ -307,12 +318,18 @@ class WorkerPool:
         if cached is not None:
             return cached
         directory = await trio.to_thread.run_sync(spec.snapshot.materialise, self._store)
-        files = node_files(self.node().path) if spec.language == "esm" else python_files()
+        files = await self._node_files() if spec.language == "esm" else python_files()
         plan = host_plan(spec.plan, runtime=files, snapshot_dir=directory, use=self._use)
         if len(self._host_plans) >= _MAX_HOST_PLANS:
             self._host_plans.clear()
         self._host_plans[spec.key] = (directory, plan)
         return directory, plan
+
+    async def _node_files(self) -> RuntimeFiles:
+        node = self.node().path
+        if self._facts is None:
+            self._facts = await trio.to_thread.run_sync(examine_node, node, self._cache_dir)
+        return node_files(node, base_data_bytes=self._facts.base_data_bytes)
 
     async def _load(self, worker: Worker, spec: WorkerSpec) -> None:
         directory, _ = await self._host_plan(spec)
@@ -444,6 +461,7 @@ async def open_pool(
     node: NodeRuntime | str | None = None,
     use: tuple[str, ...] = ("namespaces", "cgroup"),
     spares: int = 1,
+    cache_dir: Path | None = None,
 ) -> AsyncIterator[WorkerPool]:
     """Open a pool; on exit every worker is dead and reaped."""
     async with open_service_nursery() as nursery:
@@ -455,6 +473,7 @@ async def open_pool(
             node=node,
             use=use,
             spares=spares,
+            cache_dir=cache_dir,
         )
         nursery.start_soon(pool.sweep_forever)
         try:

@@ -139,7 +139,7 @@ def host_plan(
         "use": list(use),
         "sandbox": plan.sandbox,
         "rlimits": {
-            "data": plan.memory_bytes,
+            "data": plan.memory_bytes + runtime.base_data_bytes,
             "fsize": plan.scratch_bytes,
             "nofile": _FILES_WITH_PROCESSES if plan.processes else _FILES,
             "core": 0,

@@ -40,11 +40,14 @@ class RuntimeFiles:
         name: For people: ``"node"``, ``"python"`` or the program's path.
         read: Paths it reads.
         execute: Programs that must be executable for it to start; loader included.
+        base_data_bytes: Private memory it reserves before any plugin code runs, used or
+            not; what a plan grants comes on top.
     """
 
     name: str
     read: tuple[str, ...]
     execute: tuple[str, ...]
+    base_data_bytes: int = 0
 
 
 def read_interpreter(path: Path) -> str | None:
@@ -114,14 +117,17 @@ def _elf(binary: Path) -> tuple[list[str], list[str]]:
     return [str(binary), *_library_directories(binary), *_DATA], execute
 
 
-def node_files(binary: str | Path) -> RuntimeFiles:
+def node_files(binary: str | Path, *, base_data_bytes: int = 0) -> RuntimeFiles:
     """Return the files of a Node worker.
 
     Args:
         binary: The real executable.
+        base_data_bytes: What this build reserves at its start: 48 MB for Node 20, and half
+            a gigabyte of address space for compiled code since Node 24.
     """
     read, execute = _elf(Path(binary))
-    return RuntimeFiles("node", _unique([*read, str(workers_dir() / "node")]), _unique(execute))
+    read.append(str(workers_dir() / "node"))
+    return RuntimeFiles("node", _unique(read), _unique(execute), base_data_bytes)
 
 
 def python_files() -> RuntimeFiles:

@@ -87,12 +87,12 @@ JS_CASES: dict[str, tuple[str, str, str]] = {
         "",
     ),
     "returns a huge string": (
-        "return { content: [{ type: 'text', text: 'x'.repeat(2e7) }] }",
+        "return { content: [{ type: 'text', text: 'x'.repeat(3e7) }] }",
         "output_limit",
         "",
     ),
     "returns escapes that grow": (
-        "return { content: [{ type: 'text', text: '😀'.repeat(5e6) }] }",
+        "return { content: [{ type: 'text', text: '😀'.repeat(7e6) }] }",
         "output_limit",
         "",
     ),

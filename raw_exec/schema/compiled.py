@@ -27,7 +27,7 @@ from .rules import (
     resolve_references,
 )
 from .steps import OutOfSteps
-from .work import Cost, count_values, find_excess, measure_schema
+from .work import Cost, count_values, find_excess, measure_plain, measure_schema
 
 __all__ = ["CompiledSchema", "compile_schema"]
 
@@ -50,35 +50,54 @@ class CompiledSchema:
     """
 
     __slots__ = (
-        "_budget",
         "_cost",
-        "_fast",
-        "_is_valid",
-        "_reference",
+        "_fast_engine",
+        "_nodes",
+        "_reference_document",
         "dialect",
         "disagreements",
         "root",
     )
 
-    def __init__(
-        self, root: Node, dialect: Dialect, cost: Cost, fast: FastEngine, reference: JsonValue
-    ) -> None:
-        self.root = root
+    def __init__(self, nodes: dict[str, Node], dialect: Dialect, cost: Cost) -> None:
+        self.root = nodes[""]
         self.dialect = dialect
         self.disagreements = 0
+        self._nodes = nodes
         self._cost = cost
-        self._fast = fast.validator
-        self._is_valid = fast.validator.is_valid
-        self._budget = fast.budget
-        self._reference = reference
+        self._fast_engine: FastEngine | None = None
+        self._reference_document: JsonValue = None
+
+    def _fast(self) -> FastEngine:
+        """Return the fast engine, compiled when it is first needed.
+
+        Of ten thousand tools few are called, and compiling is a quarter of loading one.
+
+        Raises:
+            ValueError: The engine refuses the schema. Only a pattern can make it, and
+                schemas with patterns are compiled when they are loaded.
+        """
+        engine = self._fast_engine
+        if engine is None:
+            document = build_document(self.root, self._nodes, self.dialect, fast=True)
+            engine = self._fast_engine = build_fast(document, self.dialect)
+        return engine
+
+    def _reference(self) -> JsonValue:
+        if self._reference_document is None:
+            self._reference_document = build_document(
+                self.root, self._nodes, self.dialect, fast=False
+            )
+        return self._reference_document
 
     def is_valid(self, value: Any) -> bool:
         """Return the fast engine's verdict; False for a value too costly to check."""
         if not self._cost.is_linear and find_excess(self.root, self._cost, value):
             return False
-        self._budget.refill()
+        fast = self._fast_engine or self._fast()
+        fast.budget.refill()
         try:
-            return bool(self._is_valid(value)) and self._budget.left >= 0
+            return bool(fast.validator.is_valid(value)) and fast.budget.left >= 0
         except ValueError:
             # Nested deeper than the fast engine goes, or not JSON at all.
             return False
@@ -102,7 +121,7 @@ class CompiledSchema:
         if count_values(value, MAX_REFERENCE_VALUES) > MAX_REFERENCE_VALUES:
             return self._first_problem(value)
         try:
-            errors = iter_reference_errors(self._reference, self.dialect, value, limit=limit)
+            errors = iter_reference_errors(self._reference(), self.dialect, value, limit=limit)
         except (OutOfSteps, RecursionError):
             return self._first_problem(value)
         found = flatten(errors, "", limit)
@@ -129,13 +148,14 @@ class CompiledSchema:
         """
         if self.is_valid(value):
             return ()
-        if self._budget.left < 0:
+        fast = self._fast()
+        if fast.budget.left < 0:
             return (_plain("", "work", "has too much text for the schema's patterns"),)
         if not self._cost.is_linear:
             return (_plain("", "work", "is not valid, and too costly to explain"),)
-        self._budget.refill()
+        fast.budget.refill()
         try:
-            self._fast.validate(value)
+            fast.validator.validate(value)
         except jsonschema_rs.ValidationError as error:
             keyword = str(error.kind.name)
             message = f"fails {keyword!r}, got {preview(error.instance)}"
@@ -195,18 +215,26 @@ def _load(schema: JsonValue) -> Iterator[SchemaRefusal | CompiledSchema]:
     if found:
         yield from found[:_MAX_LOAD_PROBLEMS]
         return
-    root = nodes[""]
-    cost = measure_schema(root)
+    cost = measure_plain(nodes.values()) or measure_schema(nodes[""])
     if isinstance(cost, SchemaRefusal):
         yield cost
         return
-    try:
-        fast = build_fast(build_document(root, nodes, dialect, fast=True), dialect)
-    except ValueError as exc:
-        yield SchemaRefusal("", f"cannot be compiled: {exc!s:.200}", rule="pattern_budget")
-        return
-    reference = build_document(root, nodes, dialect, fast=False)
-    yield CompiledSchema(root, dialect, cost, fast, reference)
+    compiled = CompiledSchema(nodes, dialect, cost)
+    if _has_patterns(nodes):
+        try:
+            compiled._fast()
+        except ValueError as exc:
+            yield SchemaRefusal("", f"cannot be compiled: {exc!s:.200}", rule="pattern_budget")
+            return
+    yield compiled
+
+
+def _has_patterns(nodes: dict[str, Node]) -> bool:
+    return any(
+        isinstance(node.schema, dict)
+        and ("pattern" in node.schema or "patternProperties" in node.schema)
+        for node in nodes.values()
+    )
 
 
 def _meta_refusals(document: Any, dialect: Dialect) -> list[SchemaRefusal]:

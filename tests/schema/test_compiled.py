@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from raw_exec.schema import SchemaProblem, compile_schema
+from raw_exec.schema.engines import FastEngine, SearchBudget
 from raw_exec.schema.problems import MAX_PREVIEW_CHARACTERS, preview
 from raw_exec.values import freeze
 
@@ -224,7 +225,7 @@ def test_reference_decides_when_the_engines_differ_and_it_is_counted() -> None:
         def is_valid(self, _value: object) -> bool:
             return False
 
-    compiled._is_valid = Wrong().is_valid
+    compiled._fast_engine = FastEngine(Wrong(), SearchBudget())
     assert compiled.check("a") == ()
     assert compiled.disagreements == 1
     assert compiled.check(1) == (

@@ -1,0 +1,84 @@
+"""How long the command takes to start."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from .claims import Bench, BenchmarkFailed, Claim
+from .host import clean_environment
+from .measure import Contestant, Round, interleave_into, timed
+from .report import Goal, Section
+from .workspace import ECHO, Workspace, write_workspace
+
+BASE = "python -c 0"
+HELP = "raw --help"
+REPOSITORY = Path(__file__).parent.parent
+
+
+def raw_command() -> list[str]:
+    """Return the installed command, or the module when the package is not installed."""
+    beside = shutil.which("raw", path=str(Path(sys.executable).parent))
+    return [beside] if beside else [sys.executable, "-m", "raw_exec"]
+
+
+def _program(argv: list[str], home: Path) -> Round:
+    environment = clean_environment() | {
+        "PYTHONPATH": str(REPOSITORY),
+        "HOME": str(home),
+        "XDG_CACHE_HOME": str(home / "cache"),
+    }
+
+    async def call() -> None:
+        done = subprocess.run(  # noqa: ASYNC221 - nothing else runs meanwhile
+            argv, env=environment, capture_output=True, text=True, check=False, cwd=home
+        )
+        if done.returncode != 0:
+            tail = done.stderr.strip().splitlines()[-1:] or ["it printed nothing"]
+            raise BenchmarkFailed(f"ended with {done.returncode}: {tail[0]:.200}")
+
+    return timed(call)
+
+
+async def run(bench: Bench, section: Section) -> None:
+    """Fill the table."""
+    space: Workspace = write_workspace(bench, "start", {"plain": ECHO})
+    raw = raw_command()
+    config = ["--config", str(space.config)]
+    call = ["tools", "call", "plain", "--args", '{"text":"first\\n"}', "--cwd", str(space.cwd)]
+    contestants: list[Contestant] = []
+    for name, argv in (
+        (BASE, [sys.executable, "-c", "0"]),
+        (HELP, [*raw, "--help"]),
+        ("raw tools list", [*raw, *config, "tools", "list"]),
+        ("raw tools call, first call included", [*raw, *config, *call]),
+    ):
+        contestants.append(Contestant(name, _program(argv, bench.work)))
+    await interleave_into(
+        section,
+        contestants,
+        rounds=bench.round_count(12, 3),
+        calls=1,
+        warm_up=1,
+        scale=1e3,
+    )
+    section.notes.append(f"started as {' '.join(Path(part).name for part in raw)}")
+
+
+def judge(section: Section) -> list[Goal]:
+    """Derive the goals."""
+    row = section.row(HELP)
+    return [
+        Goal(
+            "raw --help",
+            0.25,
+            None if row is None else row.p50 / 1000,
+            "s",
+            note=section.missing(HELP),
+        )
+    ]
+
+
+CLAIM = Claim("start", "The command's start", "ms", BASE, run, judge)

@@ -339,6 +339,7 @@ async def open_runtime(
                 snapshot_store=store,
                 node=node,
                 spares=spares,
+                cache_dir=cache,
             ) as pool,
             open_variables(config, launcher) as variables,
         ):

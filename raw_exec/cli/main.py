@@ -107,6 +107,7 @@ def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> 
     lazy={
         "tools": ("tools:tools", "List, write, check, call and explain tools."),
         "config": ("config:config", "Write and show the configuration."),
+        "vars": ("vars:vars_group", "List and read the variables of an agent."),
         "doctor": ("doctor:doctor", "Show what this host can enforce, and what is missing."),
         "completion": ("completion:completion", "Print a shell completion script."),
         "version": ("version:version", "Print the version."),

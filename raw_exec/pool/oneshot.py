@@ -13,6 +13,7 @@ Not covered: what the program does inside its bounds and grants.
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import os
 import re
@@ -21,6 +22,7 @@ import signal
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +32,7 @@ from ..errors import RawExecError, SandboxError, WorkerError
 from ..sandbox import RuntimeFiles, SandboxPlan, host_plan, program_files
 from .child import Child
 from .launcher import Launcher
-from .runtimes import find_node
+from .runtimes import examine_node, find_node
 
 __all__ = ["Program", "ProgramOutcome", "ProgramUnavailable", "find_program", "run_program"]
 
@@ -99,7 +101,10 @@ def find_program(
     directory: str | os.PathLike[str],
     environ: Mapping[str, str] | None = None,
 ) -> Program:
-    """Find a program and what it needs, without running anything.
+    """Find a program and what it needs. It is not run, and no shell is asked.
+
+    Blocks: run it in a thread. A Node executable is asked once, by itself, what its build
+    reserves before it runs code.
 
     A name without ``/`` is looked up on ``PATH``; other names are relative to ``directory``.
     For ``node`` and ``python`` scripts on ``PATH`` are passed over: version managers put
@@ -118,11 +123,24 @@ def find_program(
     found = program_files(argv[0])
     read = [*found.read, str(path), str(path.resolve()), *_language_files(argv[0])]
     env = {"PATH": _BASE_PATH, "LANG": "C.UTF-8"}
+    base_data_bytes = found.base_data_bytes
     if os.path.basename(real) == "node":
         # Node exits with 13 when its OpenSSL configuration exists but may not be read.
         env |= {"OPENSSL_CONF": "/nonexistent/openssl.cnf", "NODE_NO_WARNINGS": "1"}
-    files = RuntimeFiles(found.name, tuple(dict.fromkeys(read)), found.execute)
+        status = os.stat(real)
+        base_data_bytes = _node_base_bytes(real, status.st_size, status.st_mtime_ns)
+    files = dataclasses.replace(
+        found, read=tuple(dict.fromkeys(read)), base_data_bytes=base_data_bytes
+    )
     return Program(tuple(argv), files, env)
+
+
+@cache
+def _node_base_bytes(path: str, _size: int, _changed_ns: int) -> int:
+    try:
+        return examine_node(Path(path)).base_data_bytes
+    except WorkerError as exc:
+        raise ProgramUnavailable("program_refused", exc.message, hint=exc.hint) from None
 
 
 def _locate(command: str, directory: Path, environ: Mapping[str, str]) -> Path:

@@ -82,6 +82,13 @@ const AbortControllerOf = AbortController;
 const { get: signalGetter } = Object.getOwnPropertyDescriptor(AbortController.prototype, 'signal');
 const signalOf = uncurryThis(signalGetter);
 const abort = uncurryThis(AbortController.prototype.abort);
+const getterOf = (name) => uncurryThis(Object.getOwnPropertyDescriptor(AbortSignal.prototype, name).get);
+const isAborted = getterOf('aborted');
+const abortCause = getterOf('reason');
+const addListener = uncurryThis(EventTarget.prototype.addEventListener);
+const removeListener = uncurryThis(EventTarget.prototype.removeEventListener);
+const PromiseOf = Promise;
+const TypeErrorOf = TypeError;
 
 const exitNow = process.reallyExit;
 const workingDirectory = process.cwd;
@@ -1034,8 +1041,17 @@ function receiveControl(chunk) {
 
 function handleControl(message) {
   // A late frame for a finished call is normal: it crossed the result.
-  if (message.t !== 'abort' || message.id !== callId || settled || abortReason !== null) return;
+  if (message.id !== callId) return;
+  if (message.t === 'reply') {
+    takeReply(message);
+    return;
+  }
+  if (message.t !== 'abort' || settled || abortReason !== null) return;
   abortReason = message.reason;
+  const unanswered = pendingRequests;
+  pendingRequests = { __proto__: null };
+  const rids = objectKeys(unanswered);
+  for (let i = 0; i < rids.length; i++) unanswered[rids[i]].fail(abortError());
   if (controller !== null) abort(controller, abortError());
 }
 
@@ -1044,6 +1060,138 @@ function abortError() {
   defineProperty(error, 'name', dataProperty('AbortError'));
   defineProperty(error, 'code', dataProperty('ABORT_ERR'));
   return error;
+}
+
+// ------------------------------------------------------------------ variables
+
+/** Requests of the running call that have no answer yet, by rid. */
+let pendingRequests = { __proto__: null };
+let lastRid = 0;
+
+/**
+ * Ask the supervisor for something. It alone decides, by the call that the frame is for.
+ *
+ * `prepare` reads what the plugin gave and returns what writes the params; that must meet no
+ * code of the plugin, since `out` is in use. What is thrown in here rejects the promise; an
+ * async function would hand it on through Promise.prototype.then, which is the plugin's.
+ */
+function ask(id, method, prepare, options) {
+  return new PromiseOf((resolve, reject) => {
+    const putParams = prepare();
+    const signal = options === undefined || options === null ? undefined : options.signal;
+    if (signal !== undefined && signal !== null && isAborted(signal)) {
+      reject(abortCause(signal));
+      return;
+    }
+    if (id !== callId) {
+      reject(variableError('ended', 'the call has ended'));
+      return;
+    }
+    if (abortReason !== null) {
+      reject(abortError());
+      return;
+    }
+    const rid = ++lastRid;
+    const request = { __proto__: null, answer: resolve, fail: reject };
+    if (signal !== undefined && signal !== null) {
+      const give = () => {
+        delete pendingRequests[rid];
+        reject(abortCause(signal));
+      };
+      addListener(signal, 'abort', give, { __proto__: null, once: true });
+      request.answer = (value) => {
+        removeListener(signal, 'abort', give);
+        resolve(value);
+      };
+      request.fail = (error) => {
+        removeListener(signal, 'abort', give);
+        reject(error);
+      };
+    }
+    beginFrame(5, 'request');
+    putCount('id', id);
+    putCount('rid', rid);
+    putField('method');
+    putText(method, 0);
+    putField('params');
+    putParams();
+    pendingRequests[rid] = request;
+    sendFrame();
+    openControl();
+  });
+}
+
+function takeReply(message) {
+  const request = pendingRequests[message.rid];
+  if (request === undefined) return; // Its signal was aborted.
+  delete pendingRequests[message.rid];
+  if (message.ok) request.answer(message.value === null ? undefined : message.value);
+  else request.fail(variableError(message.error.code, message.error.message));
+}
+
+function variableError(code, message) {
+  const error = new ErrorOf(message);
+  defineProperty(error, 'name', dataProperty('VariableError'));
+  defineProperty(error, 'code', dataProperty(code));
+  return error;
+}
+
+function checkText(text, what) {
+  if (typeof text !== 'string' || !isWellFormed(text)) {
+    throw new TypeErrorOf(what + ' must be a string of whole characters');
+  }
+  return text;
+}
+
+/** Read each property once, before the frame is begun: a getter may ask for something too. */
+function readReferences(refs) {
+  if (typeof refs !== 'object' || refs === null || isArray(refs)) {
+    throw new TypeErrorOf('refs must be an object of environment names to variable names');
+  }
+  const names = objectKeys(refs);
+  const pairs = [];
+  for (let i = 0; i < names.length; i++) {
+    const variable = checkText(refs[names[i]], 'a variable name');
+    defineProperty(pairs, i, dataProperty({
+      __proto__: null, name: checkText(names[i], 'an environment name'), variable,
+    }));
+  }
+  return pairs;
+}
+
+function prepareReferences(refs) {
+  const pairs = readReferences(refs);
+  return () => {
+    putByte(0x81);
+    putField('refs');
+    putByte(0xdf);
+    putUnsigned(pairs.length, 4);
+    for (let i = 0; i < pairs.length; i++) {
+      putText(pairs[i].name, 0);
+      putText(pairs[i].variable, 0);
+    }
+  };
+}
+
+function prepareName(name) {
+  checkText(name, 'the name');
+  return () => {
+    putByte(0x81);
+    putField('name');
+    putText(name, 0);
+  };
+}
+
+function makeVariables(id) {
+  return freeze({
+    __proto__: null,
+    list: () => ask(id, 'vars.list', () => () => putByte(0x80), undefined),
+    read: (name, options) => ask(id, 'vars.read', () => prepareName(name), options),
+    validateEnvRefs: (refs) =>
+      ask(id, 'vars.validate_env_refs', () => prepareReferences(refs), undefined),
+    resolveEnv: (refs, options) =>
+      ask(id, 'vars.resolve_env', () => prepareReferences(refs), options),
+  });
 }
 
 // ------------------------------------------------------------------ calls
@@ -1072,12 +1220,17 @@ function currentSignal() {
 function makeContext(message) {
   const id = message.id;
   let signal = null;
+  let variables = null;
   return freeze({
     __proto__: null,
     cwd: message.cwd,
     get signal() {
       if (signal === null) signal = id === callId ? currentSignal() : AbortSignal.abort();
       return signal;
+    },
+    get vars() {
+      if (variables === null) variables = makeVariables(id);
+      return variables;
     },
     maxOutputBytes: message.max_output_bytes,
     toolCallId: message.tool_call_id,
@@ -1133,6 +1286,7 @@ function turn() {
 
 function beginCall(message) {
   callId = message.id;
+  pendingRequests = { __proto__: null };
   resultBytes = message.result_bytes;
   settled = false;
   uncaught = 0;

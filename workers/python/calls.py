@@ -1,7 +1,8 @@
 """Running one call: the context a handler gets, its abort signal, and what is awaitable.
 
 The control pipe is read by a thread of its own, started when a handler first looks at
-``context.signal`` and never before: whoever does not look cannot tell the difference.
+``context.signal`` or asks for a variable, and never before: whoever does neither cannot
+tell the difference.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import builtins
 from _thread import allocate_lock, start_new_thread
 from os import _exit
 
-from .frames import CONTROL_FD, FrameSource
+from .frames import CONTROL_FD, FrameSource, pack, send_packed
+from .variables import Variables, Waiter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -83,12 +85,27 @@ class Signal:
 
 
 class Control:
-    """The control pipe: which call runs, and which was aborted."""
+    """The control pipe: which call runs, which was aborted, and what answers came."""
 
-    __slots__ = ("_aborted", "_call_id", "_lock", "_run", "_signal", "threads")
+    __slots__ = (
+        "_aborted",
+        "_call_id",
+        "_last_rid",
+        "_lock",
+        "_run",
+        "_sending",
+        "_signal",
+        "_waiters",
+        "threads",
+    )
 
     def __init__(self) -> None:
         self._lock = allocate_lock()
+        # Race: a request of a plugin's thread must not come after the result of its call,
+        # and the thread that delivers answers must not wait for a pipe that is full.
+        self._sending = allocate_lock()
+        self._waiters: dict[int, Waiter] = {}
+        self._last_rid = 0
         self._call_id = 0
         self._signal: Signal | None = None
         self._run: Callable[[Callable[[], object]], object] | None = None
@@ -110,10 +127,13 @@ class Control:
                 self._signal._run = run
 
     def end(self) -> None:
-        """Note that the call ended: later aborts for it are ignored."""
-        with self._lock:
+        """Note that the call ended: later aborts and answers for it are ignored."""
+        with self._sending, self._lock:
             self._call_id = 0
             self._signal = None
+            waiters, self._waiters = self._waiters, {}
+        for waiter in waiters.values():
+            waiter.deliver(None, _ENDED)
 
     def signal_of(self, call_id: int) -> Signal:
         """Return the signal of a call, and begin to read the pipe if nobody does."""
@@ -127,10 +147,31 @@ class Control:
                 if self._aborted[0] == call_id:
                     self._signal._fire(self._aborted[1])
             signal = self._signal
-            if self.threads == 0:
-                self.threads = 1
-                start_new_thread(self._read, ())
+            self._start_reading()
         return signal
+
+    def ask(self, call_id: int, method: str, params: dict[str, Any], waiter: Waiter) -> None:
+        """Send a request of a call; ``waiter`` gets the answer, or why there is none."""
+        with self._sending:
+            with self._lock:
+                error = None if call_id == self._call_id else _ENDED
+                if error is None and self._aborted[0] == call_id:
+                    error = _aborted_error(self._aborted[1])
+                if error is None:
+                    self._last_rid += 1
+                    rid = self._last_rid
+                    self._waiters[rid] = waiter
+                    self._start_reading()
+            if error is None:
+                message = {"t": "request", "id": call_id, "rid": rid}
+                send_packed(pack({**message, "method": method, "params": params}))
+                return
+        waiter.deliver(None, error)
+
+    def _start_reading(self) -> None:
+        if self.threads == 0:
+            self.threads = 1
+            start_new_thread(self._read, ())
 
     def _read(self) -> NoReturn:
         source = FrameSource(CONTROL_FD)
@@ -144,20 +185,43 @@ class Control:
                 _exit(0)
             if message.get("t") == "abort":
                 self._abort(message["id"], message["reason"])
+            elif message.get("t") == "reply":
+                self._reply(message)
+
+    def _reply(self, message: dict[str, Any]) -> None:
+        with self._lock:
+            # An answer for a finished call is normal: it crossed the result.
+            current = message["id"] == self._call_id
+            waiter = self._waiters.pop(message["rid"], None) if current else None
+        if waiter is not None:
+            waiter.deliver(message["value"], message["error"])
 
     def _abort(self, call_id: int, reason: str) -> None:
         with self._lock:
             # Remembered: it may be read before its call is, by this other thread.
             self._aborted = (call_id, reason)
-            signal = self._signal if call_id == self._call_id else None
+            current = call_id == self._call_id
+            signal = self._signal if current else None
+            waiters = list(self._waiters.values()) if current else []
+            if current:
+                self._waiters = {}
         if signal is not None:
             signal._fire(reason)
+        for waiter in waiters:
+            waiter.deliver(None, _aborted_error(reason))
+
+
+_ENDED = {"code": "ended", "message": "the call has ended"}
+
+
+def _aborted_error(reason: str) -> dict[str, str]:
+    return {"code": "aborted", "message": f"the call was aborted: {reason}"}
 
 
 class Context:
     """What a handler gets beside its arguments. Read only."""
 
-    __slots__ = ("_call_id", "_control", "_cwd", "_max_output_bytes", "_tool_call_id")
+    __slots__ = ("_call_id", "_control", "_cwd", "_max_output_bytes", "_tool_call_id", "_vars")
 
     def __init__(self, message: dict[str, Any], control: Control) -> None:
         put = object.__setattr__
@@ -166,6 +230,7 @@ class Context:
         put(self, "_cwd", message["cwd"])
         put(self, "_max_output_bytes", message["max_output_bytes"])
         put(self, "_tool_call_id", message["tool_call_id"])
+        put(self, "_vars", None)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"context is read-only; cannot set {name!r}")
@@ -182,6 +247,16 @@ class Context:
     def signal(self) -> Signal:
         """Tells when the call is aborted."""
         return self._control.signal_of(self._call_id)  # type: ignore[attr-defined,no-any-return]
+
+    @property
+    def vars(self) -> Variables:
+        """The operator's variables that this tool may use."""
+        known: Variables | None = self._vars  # type: ignore[attr-defined]
+        if known is None:
+            control, call_id = self._control, self._call_id  # type: ignore[attr-defined]
+            known = Variables(lambda *request: control.ask(call_id, *request))
+            object.__setattr__(self, "_vars", known)
+        return known
 
     @property
     def max_output_bytes(self) -> int:

@@ -115,11 +115,38 @@ def test_number_of_processes_is_capped(box: Box) -> None:
         processes=True,
         pids_max=20,
     )
-    by_kernel = box.tier == "cgroup" or (box.private and box.uid != 0)
+    by_kernel = box.tier == "cgroup" or box.uid != 0
     if by_kernel:
         assert ended.out == "EAGAIN\n", ended
     else:
         assert ended.exited["limit"]["name"] == "pids_max"
+
+
+BOMBS = {
+    "a shell's own": "b() { b | b & }; b; sleep 60",
+    "one that leaves its group": 'setsid sh -c "$B" & setsid sh -c "$B" &',
+}
+
+
+@pytest.mark.parametrize("kind", BOMBS)
+def test_a_fork_bomb_is_ended_and_the_launcher_still_answers(box: Box, kind: str) -> None:
+    """P02: also where only the launcher counts, which must not wait in the bomb's queue."""
+    spawned = box.client.spawn(
+        ["/bin/sh", "-c", BOMBS[kind]],
+        env={"B": BOMBS[kind], "PATH": "/usr/bin:/bin"},
+        **box.options({"processes": True, "pids_max": 64}),
+    )
+    ident = spawned["id"]
+    killed = False
+    while True:
+        box.client.send({"op": "usage", "id": ident})
+        message, _ = box.client.wait_fds(("usage", "exited"), ident)
+        if message["op"] == "exited":
+            break
+        if message["processes"] >= 32 and not killed:
+            killed = True
+            box.client.send({"op": "kill", "id": ident})
+    assert box.client.run(["/bin/echo", "alive"]).out == "alive\n"
 
 
 def test_stack_and_cpu_limits_are_applied_when_asked(box: Box) -> None:

@@ -46,8 +46,8 @@ def apply_rlimits(plan: HostPlan, *, count_processes: bool) -> list[str]:
 
     Args:
         plan: Only ``core`` is applied when ``plan.sandbox`` is false.
-        count_processes: Set ``RLIMIT_NPROC`` too. It counts per user, so it is
-            meaningful only inside a new user namespace, and never for uid 0.
+        count_processes: This is a new user namespace, where ``RLIMIT_NPROC`` counts only
+            the worker's own tasks. It never counts those of uid 0.
 
     Returns:
         The names of the limits in force.
@@ -65,7 +65,23 @@ def apply_rlimits(plan: HostPlan, *, count_processes: bool) -> list[str]:
         for which in _ZERO.values():
             _lower(which, 0)
         names += sorted(_ZERO)
-        if count_processes and plan.pids_max and os.getuid() != 0:
-            _lower(resource.RLIMIT_NPROC, plan.pids_max)
+        if plan.pids_max and os.getuid() != 0 and (count_processes or plan.processes):
+            # The kernel counts tasks per user, in each user namespace apart.
+            others = 0 if count_processes else _tasks_of_this_user()
+            _lower(resource.RLIMIT_NPROC, others + plan.pids_max)
             names.append("nproc")
     return names
+
+
+def _tasks_of_this_user() -> int:
+    """Count the threads of every process with our real uid."""
+    uid, count = os.getuid(), 0
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            if os.stat(f"/proc/{name}").st_uid == uid:
+                count += len(os.listdir(f"/proc/{name}/task"))
+        except OSError:
+            continue  # It ended meanwhile.
+    return count

@@ -20,13 +20,14 @@ from .child import Report, run_child
 from .cleaner import Cleaner, within_budget
 from .control import Control
 from .plan import parse_plan
+from .priority import prefer_this_process
 from .protocol import PeerClosed, close_all, receive, send
 from .request import SpawnRequest, check_message, encode_request
 from .spawn import Spawn, choose_stub
 from .steps import StepFailed, step
 from .stub import describe_status
 from .tree import children_of, kill_below
-from .usage import find_exceeded
+from .usage import counts_processes, find_process_excess, find_scratch_excess
 from .zygote import Zygote
 
 __all__ = ["Spawns"]
@@ -34,6 +35,8 @@ __all__ = ["Spawns"]
 _SETUP_SECONDS = 10.0
 _TICK_SECONDS = 0.25
 _SWEEP_SECONDS = 0.01
+_COUNT_SECONDS = 0.02
+"""A shell's fork bomb doubles every few milliseconds."""
 _STUB_GRACE_SECONDS = 0.5
 _SHUTDOWN_SECONDS = 0.9
 
@@ -88,6 +91,8 @@ class Spawns:
             if message["kind"] == "python":
                 self.zygote.check()
             spawn = Spawn(spawn_id, plan, stub)
+            if plan.processes and not use_cgroup:
+                prefer_this_process()
         except StepFailed as failure:
             self.control.post({"op": "spawn_failed", "id": spawn_id, **failure.as_dict()})
             return
@@ -390,6 +395,8 @@ class Spawns:
         """Return how long the loop may sleep, in seconds."""
         if any(spawn.orphaned for spawn in self.spawns.values()):
             return _SWEEP_SECONDS
+        if any(counts_processes(spawn) for spawn in self.spawns.values()):
+            return _COUNT_SECONDS
         return _TICK_SECONDS if self.spawns else None
 
     def tick(self) -> None:
@@ -409,16 +416,23 @@ class Spawns:
                     "timeout", 0, f"set-up took over {_SETUP_SECONDS:g} s"
                 )
                 self.kill(spawn)
-            if now >= spawn.next_watch and spawn.kill_sent is None:
-                spawn.limit = find_exceeded(spawn)
-                # A large directory takes long to measure: never more than a tenth of our time.
-                spent = time.monotonic() - now
-                spawn.next_watch = now + max(_TICK_SECONDS, 10 * spent)
-                if spawn.limit is not None:
-                    self.kill(spawn)
+            if spawn.kill_sent is None and spawn.state == "running" and spawn.plan.sandbox:
+                self._watch(spawn, now)
         if self.early and not self._is_starting():
             # Numbers are reused: what nobody claimed by now was a stranger.
             self.early.clear()
+
+    def _watch(self, spawn: Spawn, now: float) -> None:
+        """Kill a spawn that is over a limit which the kernel does not hold here."""
+        if counts_processes(spawn):
+            spawn.limit = find_process_excess(spawn)
+        if spawn.limit is None and now >= spawn.next_watch:
+            spawn.limit = find_scratch_excess(spawn)
+            # A large directory takes long to measure: never more than a tenth of our time.
+            spent = time.monotonic() - now
+            spawn.next_watch = now + max(_TICK_SECONDS, 10 * spent)
+        if spawn.limit is not None:
+            self.kill(spawn)
 
     def end_all(self) -> None:
         """Kill everything, reap it, remove what it left. Bounded, so never a hang."""

@@ -17,6 +17,7 @@ import socket
 from typing import Any, NoReturn
 
 from .fds import close_except
+from .priority import prefer_this_process
 from .protocol import PeerClosed, send
 from .tree import children_of, kill_below
 
@@ -46,15 +47,27 @@ class _Tree:
         """Reap all that ended; say whether any child is left."""
         while True:
             try:
-                pid, status, _ = os.wait4(-1, os.WNOHANG)
+                ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             except ChildProcessError:
                 return False
-            if pid == 0:
+            if ended is None:
                 return True
+            if ended.si_pid == self.worker:
+                # While it is unreaped, its number can mean no other group.
+                self.kill_group()
+            pid, status, _ = os.wait4(ended.si_pid, 0)
             if pid == self.worker:
                 self.status = status
             elif self.status is not None and os.WIFSIGNALED(status):
                 self.killed_extra += 1
+
+    def kill_group(self) -> None:
+        """Kill the worker's process group at one stroke: no fork in it can escape that."""
+        if self.status is None:
+            try:
+                os.killpg(self.worker, signal.SIGKILL)
+            except OSError:
+                pass  # It has not made its session yet, or nothing is left in it.
 
 
 def serve_stub(channel: socket.socket, worker: int, *, is_init: bool) -> NoReturn:
@@ -75,6 +88,8 @@ def serve_stub(channel: socket.socket, worker: int, *, is_init: bool) -> NoRetur
 def _serve(channel: socket.socket, worker: int, *, is_init: bool) -> None:
     wake_read, wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     close_except({channel.fileno(), wake_read, wake_write})
+    if not is_init:
+        prefer_this_process()
     signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, _no_op)
     gc.disable()
@@ -113,6 +128,7 @@ def _drain(fd: int) -> None:
 
 def _sweep(tree: _Tree, wake_read: int) -> None:
     """Kill until no child is left. Ends only then, so the report is never early."""
+    tree.kill_group()
     while tree.reap():
         kill_below(os.getpid())
         # A killed process takes a moment to become reapable.

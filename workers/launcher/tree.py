@@ -86,6 +86,11 @@ def kill_below(pid: int, *, spare: set[int] | None = None) -> int:
     return count
 
 
-def process_count(pid: int) -> int:
-    """Count ``pid`` and its descendants."""
-    return 1 + len(descendants(pid))
+def process_count(pid: int, stop: int = 1 << 30) -> int:
+    """Count ``pid`` and its descendants, giving up beyond ``stop``."""
+    count = 1
+    frontier = children_of(pid)
+    while frontier and count <= stop:
+        count += len(frontier)
+        frontier = [below for child in frontier for below in children_of(child)]
+    return count

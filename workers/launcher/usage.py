@@ -9,7 +9,12 @@ from .scratch import measure
 from .spawn import Spawn
 from .tree import descendants, process_count
 
-__all__ = ["find_exceeded", "measure_usage"]
+__all__ = [
+    "counts_processes",
+    "find_process_excess",
+    "find_scratch_excess",
+    "measure_usage",
+]
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICK = os.sysconf("SC_CLK_TCK")
@@ -47,24 +52,35 @@ def measure_usage(spawn: Spawn | None) -> dict[str, Any]:
     }
 
 
-def find_exceeded(spawn: Spawn) -> dict[str, Any] | None:
-    """Say which limit, of those no kernel mechanism holds here, a spawn is over.
+def find_scratch_excess(spawn: Spawn) -> dict[str, Any] | None:
+    """Say whether the private directory is over its quota, where no file system holds it.
 
-    In the baseline tier nothing caps the sum of a directory's files, nor, without a
-    cgroup, the number of processes of a tree; the loop looks a few times a second. So a worker
-    may exceed these for a moment, bounded by what it can write in that time.
+    In the baseline tier nothing caps the sum of a directory's files; the loop looks a few
+    times a second, so the quota may be exceeded by what can be written in that time.
     """
     plan = spawn.plan
-    if spawn.state != "running" or not plan.sandbox:
+    if spawn.scratch_fd is None or spawn.scratch_private or not plan.scratch_bytes:
         return None
-    if spawn.scratch_fd is not None and not spawn.scratch_private and plan.scratch_bytes:
-        used = measure(spawn.scratch_fd)
-        if used.bytes > plan.scratch_bytes or not used.complete:
-            return {"name": "scratch_bytes", "limit": plan.scratch_bytes, "used": used.bytes}
-    # The kernel counts per user namespace, but exempts uid 0.
-    counted = spawn.leaf is not None or (spawn.stub == "init" and os.getuid() != 0)
-    if spawn.stub != "none" and not counted and plan.pids_max and spawn.main_pid:
-        count = process_count(spawn.main_pid) - 1
-        if count > plan.pids_max:
-            return {"name": "pids_max", "limit": plan.pids_max, "used": count}
-    return None
+    used = measure(spawn.scratch_fd)
+    if used.bytes <= plan.scratch_bytes and used.complete:
+        return None
+    return {"name": "scratch_bytes", "limit": plan.scratch_bytes, "used": used.bytes}
+
+
+def counts_processes(spawn: Spawn) -> bool:
+    """Say whether the loop has to count a tree's processes, since the kernel does not.
+
+    The kernel counts in a cgroup, and per user (``RLIMIT_NPROC``) for all but uid 0.
+    """
+    if spawn.stub == "none" or spawn.leaf is not None or not spawn.plan.pids_max:
+        return False
+    return os.getuid() == 0
+
+
+def find_process_excess(spawn: Spawn) -> dict[str, Any] | None:
+    """Say whether a tree has more processes than it may."""
+    limit = spawn.plan.pids_max
+    if spawn.main_pid is None:
+        return None
+    count = process_count(spawn.main_pid, limit) - 1
+    return {"name": "pids_max", "limit": limit, "used": count} if count > limit else None

@@ -142,6 +142,7 @@ def test_a_fork_bomb_is_ended_and_the_launcher_still_answers(box: Box, kind: str
         box.client.send({"op": "usage", "id": ident})
         message, _ = box.client.wait_fds(("usage", "exited"), ident)
         if message["op"] == "exited":
+            box.client.wait("usage", ident)
             break
         if message["processes"] >= 32 and not killed:
             killed = True

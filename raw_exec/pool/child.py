@@ -62,6 +62,8 @@ class Child:
         pidfd: A descriptor for it; closed by ``Launcher`` at the exit notice.
         enforced: What the kernel enforces on it, as the launcher reports.
         scratch: Its private directory as the child sees it.
+        scratch_fd: That directory, or -1; closed by ``Launcher`` at the exit notice.
+        scratch_private: It is a file system of its own, with several directories in it.
     """
 
     id: str
@@ -69,10 +71,35 @@ class Child:
     pidfd: int
     enforced: dict[str, Any]
     scratch: str
+    scratch_fd: int = -1
+    scratch_private: bool = False
+    scratch_clean: int = -1
+    """What ``_scratch_mark`` said when the directory was known to be empty."""
     exit: ExitNotice | None = None
     exited: trio.Event = field(default_factory=trio.Event)
     on_exit: trio.CancelScope | None = None
     """A scope to cancel when the child ends, so that a reader needs no second task."""
+
+    def __post_init__(self) -> None:
+        self.note_clean()
+
+    def note_clean(self) -> None:
+        """Remember how the empty private directory looks."""
+        self.scratch_clean = self._scratch_mark()
+
+    @property
+    def has_files(self) -> bool:
+        """Whether something may have been left in the private directory; one system call."""
+        return self._scratch_mark() != self.scratch_clean
+
+    def _scratch_mark(self) -> int:
+        if self.scratch_fd < 0:
+            return -1
+        if self.scratch_private:
+            # A tmpfs counts its files.
+            status = os.fstatvfs(self.scratch_fd)
+            return status.f_files - status.f_ffree
+        return os.fstat(self.scratch_fd).st_mtime_ns
 
     def end(self, notice: ExitNotice) -> None:
         """Record how it ended and wake whoever waits for it."""
@@ -84,5 +111,8 @@ class Child:
         if fd >= 0:
             trio.lowlevel.notify_closing(fd)
             os.close(fd)
+        scratch, self.scratch_fd = self.scratch_fd, -1
+        if scratch >= 0:
+            os.close(scratch)
         if self.on_exit is not None:
             self.on_exit.cancel()

@@ -404,8 +404,9 @@ class Launcher:
         if op in ("spawned", "spawn_failed"):
             key = f"spawn:{message['id']}"
             if op == "spawned":
-                if len(fds) != 1:
-                    raise InternalError("internal", f"launcher sent {len(fds)} pidfds")
+                if not 1 <= len(fds) <= 2:
+                    raise InternalError("internal", f"launcher sent {len(fds)} descriptors")
+                scratch_fd = fds.pop() if len(fds) == 2 else -1
                 # No await between here and the table: an exit notice may be next.
                 connection.children[message["id"]] = message["child"] = Child(
                     id=message["id"],
@@ -413,6 +414,8 @@ class Launcher:
                     pidfd=fds.pop(),
                     enforced=message["enforced"],
                     scratch=message.get("scratch") or "",
+                    scratch_fd=scratch_fd,
+                    scratch_private=bool(message.get("scratch_private")),
                 )
         elif op in ("cleaned", "usage"):
             key = f"{'clean' if op == 'cleaned' else 'usage'}:{message['id']}"

@@ -34,7 +34,14 @@ from .child import Child
 from .launcher import Launcher
 from .runtimes import examine_node, find_node
 
-__all__ = ["Program", "ProgramOutcome", "ProgramUnavailable", "find_program", "run_program"]
+__all__ = [
+    "Program",
+    "ProgramOutcome",
+    "ProgramUnavailable",
+    "end_program",
+    "find_program",
+    "run_program",
+]
 
 _CHUNK_BYTES = 64 * 1024
 _SHEBANG_BYTES = 256
@@ -365,7 +372,7 @@ async def _serve(
     finally:
         child.on_exit = None
         if child.exit is None:
-            await _end(launcher, child, grace_ms)
+            await end_program(launcher, child, grace_ms)
     notice = child.exit
     assert notice is not None  # noqa: S101  (it ended by itself, or was ended above)
     for fd, into in ((ours[1], out), (ours[2], err)):
@@ -398,8 +405,11 @@ async def _feed(ours: list[int], data: bytes) -> None:
     os.close(fd)
 
 
-async def _end(launcher: Launcher, child: Child, grace_ms: int) -> None:
-    """SIGTERM to the process group, the grace period, then SIGKILL to the whole tree."""
+async def end_program(launcher: Launcher, child: Child, grace_ms: int) -> None:
+    """End a tree: SIGTERM to its process group, the grace period, SIGKILL to all of it.
+
+    Not cancellable.
+    """
     with trio.CancelScope(shield=True):
         _terminate_group(child)
         with trio.move_on_after(grace_ms / 1000):

@@ -13,6 +13,7 @@ Rules
 
 from __future__ import annotations
 
+import stat
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -299,6 +300,7 @@ class WorkerPool:
         else:
             kind, argv, env = "python", [], python_environment()
         limits = self._limits
+        _restore_modes(self._store.parent, self._store, directory)
         return await Worker.start(
             self._launcher,
             self._nursery,
@@ -311,6 +313,7 @@ class WorkerPool:
             load_ms=limits.load_ms,
             result_bytes=limits.result_bytes,
             log_bytes=limits.log_bytes,
+            memory_bytes=spec.plan.memory_bytes,
         )
 
     async def _host_plan(self, spec: WorkerSpec) -> tuple[Path, dict[str, Any]]:
@@ -353,6 +356,8 @@ class WorkerPool:
         self._calls += 1
         reason = worker.retire_reason or self._retire_reason(worker, spec)
         if reason is None:
+            reason = await self._tidy(worker, spec)
+        if reason is None:
             worker.idle_since = trio.current_time()
             self._domain(spec).idle.append(worker)
             if self._room:
@@ -361,6 +366,25 @@ class WorkerPool:
         await self._end(worker, reason)
         if spec.plan.isolation == "fresh" and self._spares and not self._closing:
             self._replace_spare(spec)
+
+    async def _tidy(self, worker: Worker, spec: WorkerSpec) -> str | None:
+        """Remove what a call left outside its process; say why that is not enough."""
+        child = worker.child
+        if not child.has_files and not spec.plan.processes:
+            return None
+        with trio.CancelScope(shield=True):
+            try:
+                if spec.plan.processes:
+                    # Processes may have left the worker's sight, not the launcher's.
+                    usage = await self._launcher.usage(child)
+                    if usage["processes"] > 1:
+                        return "left processes"
+                if child.has_files:
+                    await self._launcher.clean(child)
+                    child.note_clean()
+            except WorkerError:
+                return "lost"
+        return None
 
     def _retire_reason(self, worker: Worker, spec: WorkerSpec) -> str | None:
         """Say why a worker must not serve again, from what its last call left behind."""
@@ -425,6 +449,17 @@ class WorkerPool:
         if domain is None:
             domain = self._domains[spec.key] = _Domain()
         return domain
+
+
+def _restore_modes(root: Path, store: Path, snapshot: Path) -> None:
+    """Undo what a plugin did to directories of ours, so that others still load.
+
+    Landlock has no right for ``chmod``: where there is no mount namespace, a handler with
+    our uid can lock us out of our own directories, though not read or write in them.
+    """
+    for path, mode in ((root, 0o700), (store, 0o700), (snapshot, 0o555)):
+        if stat.S_IMODE(path.stat().st_mode) != mode:
+            path.chmod(mode)
 
 
 class _Leasing:

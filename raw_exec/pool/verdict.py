@@ -21,7 +21,17 @@ _V8_MARKS = (
     b"Fatal process out of memory",
     b"Committing semi space failed",
     b"Zone Allocation failed",
+    b"std::bad_alloc",
 )
+_SIGNALS_OF_FAILED_ALLOCATION = (
+    signal.SIGSEGV,
+    signal.SIGBUS,
+    signal.SIGABRT,
+    signal.SIGTRAP,
+    signal.SIGILL,
+)
+_NEARLY_ALL = 0.6
+"""Of the allowed memory: address space is counted against the limit before it is touched."""
 _MEMORY_MESSAGES = (
     "Array buffer allocation failed",
     "WebAssembly.Memory(): could not allocate memory",
@@ -33,7 +43,12 @@ _MEMORY_MESSAGES = (
 
 
 def attribute_exit(
-    notice: ExitNotice, *, stderr: bytes, label: str, cpu_limit_ms: int | None = None
+    notice: ExitNotice,
+    *,
+    stderr: bytes,
+    label: str,
+    memory_bytes: int | None = None,
+    cpu_limit_ms: int | None = None,
 ) -> WorkerBroken:
     """Say why a worker ended by itself, before it had answered.
 
@@ -41,6 +56,7 @@ def attribute_exit(
         notice: What the launcher reported.
         stderr: What was kept of the worker's stderr.
         label: The tool's identity, for the message.
+        memory_bytes: Private memory it was allowed.
         cpu_limit_ms: CPU time it was allowed, when there was such a limit.
     """
     detail: dict[str, Any] = {
@@ -71,6 +87,18 @@ def attribute_exit(
     if mark is not None and (notice.signal is not None or notice.code):
         detail["limit"] = "memory_bytes"
         detail["evidence"] = f"{mark.decode()!r} on the worker's stderr"
+        return WorkerBroken("memory_limit", f"worker of {label} ran out of memory", detail=detail)
+    if (
+        notice.signal in _SIGNALS_OF_FAILED_ALLOCATION
+        and memory_bytes is not None
+        and notice.max_rss_bytes >= memory_bytes * _NEARLY_ALL
+    ):
+        # Native code that gets no memory writes to address 0, or gives up, without a word.
+        detail["limit"] = "memory_bytes"
+        detail["evidence"] = (
+            f"{notice.max_rss_bytes} bytes resident of {memory_bytes} allowed, "
+            f"then {_signal_name(notice.signal)}"
+        )
         return WorkerBroken("memory_limit", f"worker of {label} ran out of memory", detail=detail)
     if notice.signal == signal.SIGXCPU or (
         notice.signal == signal.SIGKILL

@@ -74,6 +74,7 @@ class Worker:
         logs: tuple[LogCapture, LogCapture],
         result_bytes: int,
         log_bytes: int,
+        memory_bytes: int,
     ) -> None:
         self.child = child
         self.label = label
@@ -89,6 +90,7 @@ class Worker:
         self._channel = channel
         self._out, self._err = logs
         self._result_bytes = result_bytes
+        self._memory_bytes = memory_bytes
         self._flood_bytes = max(_MIN_FLOOD_BYTES, log_bytes * _FLOOD_FACTOR)
         # The frame holds the value, an error of bounded size, or the state besides it.
         self._wire = WorkerConnection(max_frame_bytes=result_bytes + 64 * 1024)
@@ -119,6 +121,7 @@ class Worker:
         load_ms: int,
         result_bytes: int,
         log_bytes: int,
+        memory_bytes: int,
     ) -> Worker:
         """Start a process in its sandbox and wait until it says that it is ready.
 
@@ -155,6 +158,7 @@ class Worker:
             logs,
             result_bytes,
             log_bytes,
+            memory_bytes,
         )
         for log in logs:
             nursery.start_soon(worker._pump, log)
@@ -481,7 +485,12 @@ class Worker:
     def _attribute(self, notice: ExitNotice) -> WorkerBroken:
         self._out.drain()
         self._err.drain()
-        return attribute_exit(notice, stderr=self._err.peek(), label=self.label)
+        return attribute_exit(
+            notice,
+            stderr=self._err.peek(),
+            label=self.label,
+            memory_bytes=self._memory_bytes,
+        )
 
     def _err_tail(self) -> str:
         self._err.drain()

@@ -39,7 +39,7 @@ async def test_a_cancelled_call_is_dead_before_the_scope_ends(
         async with raw_exec.open_runtime(config, cwd=tmp_path) as runtime:
             call = runtime.registry.dispatch
             assert (await call("t", {"good": True})).text == "ok"
-            (launcher,) = psutil.Process().children()
+            launcher = psutil.Process(runtime.statistics().launcher_pid)
             with trio.CancelScope() as scope:
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(call, "t", arguments)
@@ -158,7 +158,7 @@ async def test_a_warm_worker_killed_while_idle_is_not_used(tmp_path: Path) -> No
     async with raw_exec.open_runtime(config, cwd=tmp_path) as runtime:
         with trio.fail_after(60):
             assert (await runtime.registry.dispatch("t", {"good": True})).text == "ok"
-            (launcher,) = psutil.Process().children()
+            launcher = psutil.Process(runtime.statistics().launcher_pid)
             family = launcher.children(recursive=True)
             for process in family:
                 process.kill()

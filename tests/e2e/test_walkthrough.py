@@ -14,7 +14,7 @@ from toolbox import HAS_NODE
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", ["first"])
+@pytest.mark.parametrize("part", ["first", "vars"])
 def test_the_walkthrough_passes(shared: Path, part: str) -> None:
     """The names a user types: options, JSON keys, exit codes, refusal codes."""
     require("node", HAS_NODE, "no node on PATH")

@@ -26,6 +26,15 @@ HEAP = b"<--- Last few GCs --->\nFATAL ERROR: Reached heap limit Allocation fail
             "out-of-memory kill reported by cgroup",
         ),
         (ExitNotice(signal=9), b"", "worker_crashed", "exit status"),
+        (ExitNotice(signal=11, max_rss_bytes=10), b"", "worker_crashed", "exit status"),
+        (
+            ExitNotice(signal=11, max_rss_bytes=90),
+            b"",
+            "memory_limit",
+            "90 bytes resident of 100 allowed, then SIGSEGV",
+        ),
+        # A kill from outside is not a failed allocation, whatever the size.
+        (ExitNotice(signal=9, max_rss_bytes=90), b"", "worker_crashed", "exit status"),
         (ExitNotice(signal=24, cpu_ms=1000), b"", "timeout", "1000 ms of CPU time used"),
         (
             ExitNotice(signal=9, limit={"name": "scratch_bytes", "limit": 10, "used": 20}),
@@ -45,7 +54,7 @@ def test_an_exit_is_told_by_its_evidence(
     notice: ExitNotice, stderr: bytes, code: str, evidence: str
 ) -> None:
     """Corpus M01, P08, P09, K16: timeout, crash and out of memory are different things."""
-    error = attribute_exit(notice, stderr=stderr, label="agent/t")
+    error = attribute_exit(notice, stderr=stderr, label="agent/t", memory_bytes=100)
     assert (error.code, error.detail["evidence"]) == (code, evidence)
     assert "agent/t" in error.message
 

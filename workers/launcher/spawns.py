@@ -230,8 +230,9 @@ class Spawns:
                 "pid": spawn.worker_pid,
                 "enforced": spawn.enforced,
                 "scratch": spawn.scratch,
+                "scratch_private": spawn.scratch_private,
             },
-            (spawn.pidfd,),
+            (spawn.pidfd,) if spawn.scratch_fd is None else (spawn.pidfd, spawn.scratch_fd),
         )
 
     def kill(self, spawn: Spawn) -> None:

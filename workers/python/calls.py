@@ -258,6 +258,18 @@ class Context:
             object.__setattr__(self, "_vars", known)
         return known
 
+    def ask(self, method: str, params: dict[str, Any]) -> Any:
+        """Ask the supervisor for what only it can do, as some tools of its own must.
+
+        It decides by the call, and answers ``unsupported`` to every other tool.
+
+        Raises:
+            VariableError: It refuses; ``code`` and the message say why.
+        """
+        waiter = Waiter()
+        self._control.ask(self._call_id, method, params, waiter)  # type: ignore[attr-defined]
+        return waiter.result()
+
     @property
     def max_output_bytes(self) -> int:
         """How much of the result the caller will keep."""

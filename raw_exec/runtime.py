@@ -16,6 +16,8 @@ from .dispatch import Call, Services, ToolResult, dispatch_call, judge_call
 from .dispatch.audit import AuditLog, audit_record
 from .dispatch.descriptors import DescriptorService
 from .errors import ConfigError
+from .jobs import JobService, open_jobs
+from .jobs.requests import METHOD_PREFIX, job_requests
 from .limits import Limits
 from .pool import (
     Launcher,
@@ -26,6 +28,7 @@ from .pool import (
     open_launcher,
     open_pool,
 )
+from .pool.calls import RequestHandler
 from .private_root import open_private_root
 from .sandbox import SandboxPlan, derive_plan, descriptor_plan
 from .tools import Tool, ToolRegistry, load_registry
@@ -34,6 +37,7 @@ from .variables import VariableService, open_variables
 __all__ = ["Runtime", "RuntimeStatistics", "RuntimeTools", "open_runtime"]
 
 
+_JOB_TOOL = "builtin/process"
 _MAX_SPECS = 4096
 """Tools times working directories that are remembered; more are worked out again."""
 
@@ -126,6 +130,7 @@ class Runtime:
         launcher: Launcher,
         pool: WorkerPool,
         variables: VariableService,
+        jobs: JobService,
         *,
         cwd: str,
         approve: Approver | None,
@@ -139,6 +144,7 @@ class Runtime:
         self.launcher = launcher
         self.pool = pool
         self.variables = variables
+        self.jobs = jobs
         self._cwd = cwd
         self._principal = principal
         self._specs: dict[tuple[str, str], WorkerSpec] = {}
@@ -161,10 +167,28 @@ class Runtime:
             approve=approve,
             limits=config.limits,
             record=None if audit is None else self._record,
-            requests=lambda call: variables.requests_for(call.chosen_tool().identity),
+            requests=self._requests_of,
             redact=variables.redact if config.agent.vars else None,
         )
         self._audit = audit
+
+    def _requests_of(self, call: Call) -> RequestHandler:
+        """Return what answers the requests of a call's handler, by which tool it is."""
+        tool = call.chosen_tool()
+        variables = self.variables.requests_for(tool.identity)
+        if tool.identity != _JOB_TOOL:
+            return variables
+        jobs = job_requests(
+            self.jobs,
+            cwd=call.cwd,
+            plan_for=lambda cwd: self.plan_for(tool, cwd),
+            resolve_env=self.variables.resolve_env,
+        )
+
+        async def answer(method: str, params: Any) -> Any:
+            return await (jobs if method.startswith(METHOD_PREFIX) else variables)(method, params)
+
+        return answer
 
     def _record(self, call: Call, result: ToolResult) -> None:
         assert self._audit is not None  # noqa: S101  (only then is this registered)
@@ -342,6 +366,7 @@ async def open_runtime(
                 cache_dir=cache,
             ) as pool,
             open_variables(config, launcher) as variables,
+            open_jobs(launcher, grace_ms=config.limits.grace_ms) as jobs,
         ):
             runtime = Runtime(
                 config,
@@ -349,6 +374,7 @@ async def open_runtime(
                 launcher,
                 pool,
                 variables,
+                jobs,
                 cwd=directory,
                 approve=approve,
                 cache_dir=cache / "engine",

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from .bash.running.request import find_problem as find_bash_problem
 from .descriptors import BuiltinDescriptor
+from .process.asking.request import find_problem as find_process_problem
 from .read_file.reading.request import find_problem as find_read_problem
 from .write_file.changes.request import describe_effects as describe_write
 from .write_file.changes.request import find_problem as find_write_problem
@@ -19,6 +21,8 @@ __all__ = ["BUILTIN_DESCRIPTORS", "BuiltinDescriptor"]
 
 BUILTIN_DESCRIPTORS: Mapping[str, BuiltinDescriptor] = MappingProxyType(
     {
+        "bash": BuiltinDescriptor(validate_args=find_bash_problem),
+        "process": BuiltinDescriptor(validate_args=find_process_problem),
         "read_file": BuiltinDescriptor(validate_args=find_read_problem),
         "view_image": BuiltinDescriptor(),
         "write_file": BuiltinDescriptor(

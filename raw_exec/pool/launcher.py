@@ -371,7 +371,8 @@ class Launcher:
                         await _wait_dead(child.pidfd)
                     child.end(ExitNotice(lost=True))
                 connection.children.clear()
-                await trio.to_thread.run_sync(_remove_tree, scratch_root)
+                # What a launcher that was itself killed left behind.
+                await trio.to_thread.run_sync(shutil.rmtree, scratch_root, True)
                 connection.dead.set()
                 for answer in list(connection.answers.values()):
                     answer.event.set()
@@ -442,8 +443,10 @@ async def open_launcher(
             await launcher.aclose()
 
 
-def _spawn_error(message: dict[str, Any]) -> SandboxError:
+def _spawn_error(message: dict[str, Any]) -> SandboxError | WorkerBroken:
     step, number = str(message["step"]), int(message["errno"])
+    if step == "setup" and number == 0:  # something killed it: no word about this host
+        return WorkerBroken("worker_crashed", str(message["message"]), detail={"stage": step})
     return SandboxError(
         "sandbox_unavailable",
         f"sandbox set-up failed at {step}: {message['message']}",
@@ -493,8 +496,3 @@ async def _reap(process: subprocess.Popen[bytes]) -> None:
     finally:
         os.close(pidfd)
     process.wait()
-
-
-def _remove_tree(root: str) -> None:
-    """Remove what a launcher that was itself killed left behind."""
-    shutil.rmtree(root, ignore_errors=True)

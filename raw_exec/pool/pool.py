@@ -13,7 +13,6 @@ Rules
 
 from __future__ import annotations
 
-import stat
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -29,6 +28,7 @@ from ..limits import Limits
 from ..sandbox import RuntimeFiles, host_plan, node_files, python_files
 from .breaker import CircuitBreaker
 from .calls import LoadFailure
+from .hygiene import restore_modes, retire_reason
 from .launcher import Launcher
 from .nursery import open_service_nursery
 from .runtimes import (
@@ -47,8 +47,6 @@ __all__ = ["Lease", "PoolStatistics", "WorkerPool", "open_pool"]
 
 _SWEEP_SECONDS = 1.0
 _MAX_HOST_PLANS = 4096
-_TOLERATED_FDS = 8
-"""Runtimes open a few descriptors of their own at the first use of some feature."""
 
 
 @dataclass(slots=True)
@@ -300,7 +298,7 @@ class WorkerPool:
         else:
             kind, argv, env = "python", [], python_environment()
         limits = self._limits
-        _restore_modes(self._store.parent, self._store, directory)
+        restore_modes(self._store.parent, self._store, directory)
         return await Worker.start(
             self._launcher,
             self._nursery,
@@ -354,7 +352,9 @@ class WorkerPool:
 
     async def _give_back(self, worker: Worker, spec: WorkerSpec) -> None:
         self._calls += 1
-        reason = worker.retire_reason or self._retire_reason(worker, spec)
+        reason = worker.retire_reason or ("closing" if self._closing else None)
+        if reason is None:
+            reason = retire_reason(worker, spec, self._limits)
         if reason is None:
             reason = await self._tidy(worker, spec)
         if reason is None:
@@ -384,26 +384,6 @@ class WorkerPool:
                     child.note_clean()
             except WorkerError:
                 return "lost"
-        return None
-
-    def _retire_reason(self, worker: Worker, spec: WorkerSpec) -> str | None:
-        """Say why a worker must not serve again, from what its last call left behind."""
-        if self._closing:
-            return "closing"
-        if spec.plan.isolation == "fresh":
-            return "fresh isolation"
-        if worker.calls >= self._limits.max_calls:
-            return "call count"
-        left = worker.left
-        if left is None:
-            return None
-        for name in () if left.is_clean else left.names:
-            if name != "fds" or left.fds > _TOLERATED_FDS:
-                return f"left {name}"
-        if worker.base_rss == 0:
-            worker.base_rss = left.rss_bytes
-        elif left.rss_bytes - worker.base_rss > self._limits.growth_bytes:
-            return "growth"
         return None
 
     async def _end(self, worker: Worker, reason: str) -> None:
@@ -449,17 +429,6 @@ class WorkerPool:
         if domain is None:
             domain = self._domains[spec.key] = _Domain()
         return domain
-
-
-def _restore_modes(root: Path, store: Path, snapshot: Path) -> None:
-    """Undo what a plugin did to directories of ours, so that others still load.
-
-    Landlock has no right for ``chmod``: where there is no mount namespace, a handler with
-    our uid can lock us out of our own directories, though not read or write in them.
-    """
-    for path, mode in ((root, 0o700), (store, 0o700), (snapshot, 0o555)):
-        if stat.S_IMODE(path.stat().st_mode) != mode:
-            path.chmod(mode)
 
 
 class _Leasing:

@@ -43,14 +43,6 @@ from .verdict import attribute_exit
 
 __all__ = ["Worker"]
 
-
-def _poller(*fds: int) -> select.poll:
-    poller = select.poll()
-    for fd in fds:
-        poller.register(fd, select.POLLIN)
-    return poller
-
-
 _QUICK_LOOKS = 3
 _FLOOD_FACTOR = 64
 """A plugin may print this many times what is kept before its call is ended."""
@@ -499,3 +491,10 @@ class Worker:
     def _violation(self, what: str) -> RemoteWireError:
         self.retire_reason = "protocol violation"
         return RemoteWireError("worker_crashed", f"{self.label} {what}", where=self.label)
+
+
+def _poller(*fds: int) -> select.poll:
+    poller = select.poll()
+    for fd in fds:
+        poller.register(fd, select.POLLIN)
+    return poller

@@ -237,4 +237,7 @@ def test_oversized_message_is_refused_not_cut(client: Client) -> None:
 def test_workers_start_with_default_signals_and_an_empty_mask(client: Client) -> None:
     """What the launcher handles or ignores is not passed on by exec."""
     ended = client.run(["/bin/grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status"])
-    assert ended.out.split()[1::2] == ["0000000000000000"] * 2, ended
+    # Signals 32 and 33 belong to the C library; whatever started the tests may ignore them.
+    theirs = 1 << 31 | 1 << 32
+    masks = [int(mask, 16) & ~theirs for mask in ended.out.split()[1::2]]
+    assert masks == [0, 0], ended

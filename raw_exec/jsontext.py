@@ -38,7 +38,8 @@ _MAX_NUMBER_CHARS = 4300
 _STRUCTURE = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[{]\s*[\]}]|[\[{\]},]', re.DOTALL)
 _TOKEN = re.compile(
     r'[ \t\n\r]*+(?:(?P<string>"(?:[^"\\]++|\\.)*+")|(?P<mark>[\[{\]},:])'
-    r"|(?P<number>-?[0-9][0-9.eE+-]*)|(?P<word>-?[A-Za-z]+))",
+    r"|(?P<number>-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?)(?![\w.+-])"
+    r"|(?P<word>-?[A-Za-z]+))",
     re.DOTALL,
 )
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")

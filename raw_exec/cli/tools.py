@@ -18,6 +18,10 @@ __all__ = ["tools"]
         "new": ("tools_new:new", "Write a new tool folder that works as it is."),
         "check": ("tools_check:check", "Check tools without running their handlers."),
         "call": ("tools_call:call", "Call a tool and print its result."),
+        "verify": (
+            "tools_verify:verify",
+            "Run the cases a tool ships and check its declared effects.",
+        ),
         "explain": ("tools_explain:explain", "Say what a tool may do and what would happen."),
     },
 )

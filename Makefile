@@ -7,7 +7,7 @@ NODE := $(shell command -v node >/dev/null 2>&1 || echo node)
 comma := ,
 AND_NODE := $(if $(NODE),$(comma)node)
 
-.PHONY: help demo test lint types docs bench wheel-test clean
+.PHONY: help demo test attacks soak fuzz lint types docs bench wheel-test clean
 
 help:  ## print the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -34,6 +34,16 @@ demo: $(VENV)/.base$(NODE)  ## install, then show a tool refused, run, sent to a
 
 test: $(VENV)/.test$(NODE)  ## install what tests need and run all of them
 	@$(BIN)/python -m pytest
+
+attacks: $(VENV)/.test$(NODE)  ## run every hostile case in every tier this host has, and print the table
+	@$(BIN)/python tests/attacks/table.py
+
+soak: $(VENV)/.test$(NODE)  ## 200,000 calls with faults, and what is left at the end
+	@$(BIN)/python tests/soak/soak.py --calls 200000
+
+fuzz: $(VENV)/.test$(NODE)  ## coverage-guided fuzzing of every parser, a few minutes in all
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test,fuzz$(AND_NODE)]'
+	@$(BIN)/python tests/fuzz/coverage_guided.py --seconds 300
 
 lint: $(VENV)/.dev$(NODE)  ## ruff, formatting, generated documentation
 	@$(BIN)/ruff check .

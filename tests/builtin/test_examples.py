@@ -1,62 +1,61 @@
-"""The tools in examples/tools are there to be copied: renamed, they check and run."""
+"""The folders in ``examples/tools`` are there to be copied under another name."""
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-import trio
 
-import raw_exec
-from raw_exec.cli.checking import check_tool, find_targets, load_target
 from requires import require
-from toolbox import HAS_NODE, write_config
+from toolbox import HAS_NODE
 
-EXAMPLES = Path(__file__).parent.parent.parent / "examples" / "tools"
-
-
-def fork(name: str, root: Path) -> None:
-    """Copy an example as ``mine``: folder, ``id`` and ``name`` renamed together."""
-    folder = shutil.copytree(EXAMPLES / name, root / "tools" / "mine")
-    manifest = json.loads((folder / "tool.json").read_text())
-    manifest |= {"id": "mine", "name": "mine"}
-    (folder / "tool.json").write_text(json.dumps(manifest))
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = sorted(
+    folder for folder in (ROOT / "examples" / "tools").iterdir() if folder.name != "hostile"
+)
 
 
-@pytest.mark.parametrize("name", ["append_notes", "line_count"])
-async def test_a_renamed_copy_passes_the_check(tmp_path: Path, name: str) -> None:
-    """Seed 2: fork examples/tools into a user root; rename folder, manifest and name."""
-    require("node", HAS_NODE or name == "line_count", "no node on PATH")
-    fork(name, tmp_path)
-    config = raw_exec.load_config(write_config(tmp_path, ["mine"]))
-    (target,) = find_targets(config, ["mine"])
-    report, tool = load_target(config, target)
-    assert tool is not None
-    with trio.fail_after(60):
-        async with raw_exec.open_runtime(config, cwd=tmp_path) as runtime:
-            await check_tool(runtime, tool, report)
-    assert (report.problems, report.warnings) == ([], [])
-    assert "handler" in (report.exports or ())
-    assert "validateArgs" in (report.exports or ())
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda folder: folder.name)
+def test_a_renamed_copy_passes_check(example: Path, tmp_path: Path) -> None:
+    """A person forks an example by copying it and writing another id."""
+    manifest = json.loads((example / "tool.json").read_text())
+    require("node", HAS_NODE or not manifest["entry"].endswith("mjs"), "no node on PATH")
+    config = tmp_path / "raw"
+    folder = config / "tools" / "mine"
+    shutil.copytree(example, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "tool.json").write_text(json.dumps({**manifest, "id": "mine", "name": "mine"}))
+    agent = {"tools": {"use": ["local/mine"]}}
+    (config / "config.json").write_text(
+        json.dumps({"default_agent": "main", "agents": {"main": agent}})
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "raw_exec", "tools", "check", "local/mine"],
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "local/mine" in done.stdout
 
 
-async def test_the_python_example_counts_and_explains(tmp_path: Path) -> None:
-    """What its description promises, through a sandboxed worker."""
-    fork("line_count", tmp_path)
-    work = tmp_path / "work"
-    work.mkdir()
-    (work / "f").write_text("one two\nthree")
-    config = raw_exec.load_config(write_config(tmp_path, ["mine"]))
-    with trio.fail_after(60):
-        async with raw_exec.open_runtime(config, cwd=work) as runtime:
-            call = runtime.registry.dispatch
-            counted = await call("mine", {"path": "f"})
-            refused = await call("mine", {"path": "f/"})
-            missing = await call("mine", {"path": "g"})
-    counts = {"path": "f", "lines": 2, "words": 3, "bytes": 13}
-    assert [block["value"] for block in counted.content] == [counts]
-    assert (refused.code, refused.stage) == ("invalid_arguments", "validate_args")
-    assert '{"path":"README.md"}' in refused.text
-    assert (missing.code, missing.text) == ("unreadable", "g: No such file or directory")
+def test_examples_are_in_both_languages() -> None:
+    """One to fork for each."""
+    entries = {json.loads((e / "tool.json").read_text())["entry"] for e in EXAMPLES}
+    assert entries == {"./index.mjs", "./index.py"}
+
+
+def test_the_copy_of_read_file_is_the_built_in_tool() -> None:
+    """A fork starts from what is shipped, not from what was shipped once."""
+    ours, copy = ROOT / "raw_exec/builtin/read_file", ROOT / "examples/tools/read_file"
+    files = {p.relative_to(ours) for p in ours.rglob("*") if p.suffix in (".py", ".json")}
+    assert files == {p.relative_to(copy) for p in copy.rglob("*") if p.suffix in (".py", ".json")}
+    for file in files:
+        assert (ours / file).read_bytes() == (copy / file).read_bytes(), file

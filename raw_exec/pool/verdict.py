@@ -30,6 +30,8 @@ _SIGNALS_OF_FAILED_ALLOCATION = (
     signal.SIGTRAP,
     signal.SIGILL,
 )
+_GAVE_UP = 70
+"""Exit status of a worker's own code when it can't even report."""
 _NEARLY_ALL = 0.6
 """Of the allowed memory: address space is counted against the limit before it is touched."""
 _MEMORY_MESSAGES = (
@@ -89,7 +91,7 @@ def attribute_exit(
         detail["evidence"] = f"{mark.decode()!r} on the worker's stderr"
         return WorkerBroken("memory_limit", f"worker of {label} ran out of memory", detail=detail)
     if (
-        notice.signal in _SIGNALS_OF_FAILED_ALLOCATION
+        (notice.signal in _SIGNALS_OF_FAILED_ALLOCATION or notice.code == _GAVE_UP)
         and memory_bytes is not None
         and notice.max_rss_bytes >= memory_bytes * _NEARLY_ALL
     ):
@@ -97,7 +99,7 @@ def attribute_exit(
         detail["limit"] = "memory_bytes"
         detail["evidence"] = (
             f"{notice.max_rss_bytes} bytes resident of {memory_bytes} allowed, "
-            f"then {_signal_name(notice.signal)}"
+            f"then {_signal_name(notice.signal) or f'exit status {notice.code}'}"
         )
         return WorkerBroken("memory_limit", f"worker of {label} ran out of memory", detail=detail)
     if notice.signal == signal.SIGXCPU or (

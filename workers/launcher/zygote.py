@@ -108,7 +108,7 @@ class Zygote:
         try:
             send(self._sock, {}, (report.fileno(),))
         except PeerClosed as exc:
-            raise StepFailed("python", 0, "the process workers are forked from ended") from exc
+            raise StepFailed("setup", 0, "the process workers are forked from ended") from exc
 
     def on_death(self) -> None:
         """Note that it ended."""

@@ -1,0 +1,84 @@
+"""A lab in a thread of its own, so that plain tests can share an open runtime."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import trio
+
+from tests.attacks.corpus import CASES
+from tests.attacks.fixtures import World
+from tests.attacks.lab import TierMissing, open_lab
+from tests.attacks.model import Case
+from tests.attacks.runner import Verdict, run_case
+
+__all__ = ["LabThread", "open_lab_thread"]
+
+_ANSWER_SECONDS = 110.0
+_END_SECONDS = 60.0
+
+
+class LabThread:
+    """Runs cases one after another; opens another lab after a case that broke one.
+
+    Args:
+        world: The fixture set.
+    """
+
+    def __init__(self, world: World, tier: str, isolation: str) -> None:
+        self.missing: str | None = None
+        self._world, self._tier, self._isolation = world, tier, isolation
+        self._todo: queue.SimpleQueue[Case | None] = queue.SimpleQueue()
+        self._done: queue.SimpleQueue[Verdict | BaseException] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name="attack lab", daemon=True)
+        self._thread.start()
+
+    def run(self, case: Case) -> Verdict:
+        """Run one case and return its verdict."""
+        self._todo.put(case)
+        answer = self._done.get(timeout=_ANSWER_SECONDS)
+        if isinstance(answer, TierMissing):
+            self.missing = str(answer)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    def close(self) -> None:
+        """Let the lab close."""
+        self._todo.put(None)
+        self._thread.join(_END_SECONDS)
+
+    def _work(self) -> None:
+        case = self._todo.get()
+        while case is not None:
+            try:
+                case = trio.run(self._serve, case)
+            except BaseException as exc:  # passed on to the test that waits
+                self._done.put(_single(exc))
+                case = self._todo.get()
+
+    async def _serve(self, case: Case | None) -> Case | None:
+        async with open_lab(self._world, self._tier, self._isolation, CASES) as lab:
+            while case is not None and not lab.broken:
+                self._done.put(await run_case(lab, case))
+                case = await trio.to_thread.run_sync(self._todo.get)
+        return case
+
+
+def _single(exc: BaseException) -> BaseException:
+    while isinstance(exc, BaseExceptionGroup) and len(exc.exceptions) == 1:
+        exc = exc.exceptions[0]
+    return exc
+
+
+@contextmanager
+def open_lab_thread(world: World, tier: str, isolation: str) -> Iterator[LabThread]:
+    """Open a lab; it is closed at the end."""
+    thread = LabThread(world, tier, isolation)
+    try:
+        yield thread
+    finally:
+        thread.close()

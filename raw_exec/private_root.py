@@ -6,6 +6,7 @@ an earlier one, killed by force, left behind, and removes it.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import shutil
@@ -61,11 +62,11 @@ def remove_tree(root: Path) -> None:
     """Remove a tree of ours, read-only folders included; links are not followed."""
     if not root.exists():
         return  # the launcher, which ends last, has removed it
+    with contextlib.suppress(OSError):
+        root.chmod(0o700)
     for _here, folders, _files, fd in os.fwalk(root, follow_symlinks=False):
-        os.fchmod(fd, 0o700)
         for name in folders:
-            try:
+            # A link to a folder is listed too, and has no mode of its own.
+            with contextlib.suppress(NotImplementedError, OSError, ValueError):
                 os.chmod(name, 0o700, dir_fd=fd, follow_symlinks=False)
-            except (NotImplementedError, OSError):
-                continue
     shutil.rmtree(root, ignore_errors=True)

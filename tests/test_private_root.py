@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from raw_exec.private_root import open_private_root
+from raw_exec.private_root import open_private_root, remove_tree
 
 _DIES = """
 import os, sys
@@ -61,3 +61,17 @@ def test_a_link_with_our_name_is_not_followed(tmp_path: Path) -> None:
     with open_private_root(shared):
         pass
     assert (victim / "keep").read_text() == "x"
+
+
+def test_a_tree_with_links_to_folders_is_removed(tmp_path: Path) -> None:
+    """A plugin may leave them; their modes can't be changed, and nothing behind them is."""
+    victim = tmp_path / "victim"
+    victim.mkdir(mode=0o750)
+    tree = tmp_path / "tree"
+    (tree / "locked" / "deeper").mkdir(parents=True)
+    (tree / "out").symlink_to(victim)
+    (tree / "locked").chmod(0)
+    tree.chmod(0)
+    remove_tree(tree)
+    assert not tree.exists()
+    assert stat.S_IMODE(victim.stat().st_mode) == 0o750

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 
 from ..limits import Limits
 from .spec import WorkerSpec
 from .worker import Worker
 
-__all__ = ["restore_modes", "retire_reason"]
+__all__ = ["record_modes", "restore_modes", "retire_reason"]
 
 _TOLERATED_FDS = 8
 """Runtimes open a few descriptors of their own at the first use of some feature."""
@@ -34,12 +36,22 @@ def retire_reason(worker: Worker, spec: WorkerSpec, limits: Limits) -> str | Non
     return None
 
 
-def restore_modes(root: Path, store: Path, snapshot: Path) -> None:
-    """Undo what a plugin did to directories of ours, so that others still load.
+def record_modes(store: Path) -> dict[Path, int]:
+    """Return the modes that the directories above the snapshots, and theirs, should keep."""
+    base = store.parent.parent
+    kept = {store.parent: 0o700, store: 0o700}
+    status = base.stat()
+    if status.st_uid == os.geteuid():
+        kept = {base: stat.S_IMODE(status.st_mode), **kept}
+    return kept
+
+
+def restore_modes(modes: Mapping[Path, int]) -> None:
+    """Undo what a plugin did to directories of ours, outer ones first, so that others still load.
 
     Landlock has no right for ``chmod``: where there is no mount namespace, a handler with
     our uid can lock us out of our own directories, though not read or write in them.
     """
-    for path, mode in ((root, 0o700), (store, 0o700), (snapshot, 0o555)):
-        if stat.S_IMODE(path.stat().st_mode) != mode:
+    for path, mode in modes.items():
+        if path.exists() and stat.S_IMODE(path.stat().st_mode) != mode:
             path.chmod(mode)

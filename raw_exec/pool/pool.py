@@ -28,7 +28,7 @@ from ..limits import Limits
 from ..sandbox import RuntimeFiles, host_plan, node_files, python_files
 from .breaker import CircuitBreaker
 from .calls import LoadFailure
-from .hygiene import restore_modes, retire_reason
+from .hygiene import record_modes, restore_modes, retire_reason
 from .launcher import Launcher
 from .nursery import open_service_nursery
 from .runtimes import (
@@ -117,6 +117,7 @@ class WorkerPool:
         self._launcher = launcher
         self._limits = limits
         self._store = snapshot_store
+        self._modes = record_modes(snapshot_store)
         self._node = node if isinstance(node, NodeRuntime) else None
         self._node_path = node if isinstance(node, str) else None
         self._facts: NodeFacts | None = None
@@ -280,7 +281,9 @@ class WorkerPool:
     async def _start(self, spec: WorkerSpec) -> Worker:
         """Start a worker for which room was counted."""
         try:
+            restore_modes(self._modes)
             directory, plan = await self._host_plan(spec)
+            restore_modes({directory: 0o555})
             worker = await self._spawn(spec, directory, plan)
         except BaseException as exc:
             self._release_room()
@@ -298,7 +301,6 @@ class WorkerPool:
         else:
             kind, argv, env = "python", [], python_environment()
         limits = self._limits
-        restore_modes(self._store.parent, self._store, directory)
         return await Worker.start(
             self._launcher,
             self._nursery,

@@ -41,7 +41,7 @@ EXCLUDED: Mapping[str, str] = {
     "X32": "archives are not accepted; that a file is refused as a folder is tried",
     **dict.fromkeys(
         ("R01", "R02", "R03", "R04", "R06", "R07", "R08", "R09", "R10", "R13", "R14"),
-        "variable providers are not part of this version",
+        "a provider is no tool: see tests/variables/test_oneshot.py and test_providers.py",
     ),
 }
 """Corpus ids that have no case, with the reason."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,24 @@ def root(tmp_path: Path) -> Iterator[int]:
     fd = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
     yield fd
     os.close(fd)
+
+
+@pytest.fixture
+def as_ordinary_user() -> Iterator[Path]:
+    """A folder of a user whom permissions hold; root becomes one meanwhile."""
+    folder = Path(tempfile.mkdtemp(dir="/tmp"))
+    root = os.geteuid() == 0
+    if root:
+        os.chown(folder, 65534, 65534)
+        os.seteuid(65534)
+    yield folder
+    if root:
+        os.seteuid(0)
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(0o700)
+    for path in sorted(folder.rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    folder.rmdir()
 
 
 def build(tmp_path: Path, depth: int, width: int) -> Path:
@@ -113,3 +132,22 @@ def test_measure_counts_everything_without_following_links(tmp_path: Path) -> No
 def test_missing_directory_counts_as_removed(root: int) -> None:
     """Idempotent."""
     assert scratch.remove(root, "never") is True
+
+
+def test_a_directory_that_took_its_own_permissions_is_measured_and_emptied(
+    as_ordinary_user: Path,
+) -> None:
+    """Corpus F15: the plugin is the owner too, and mode 000 must not end the launcher."""
+    inner = as_ordinary_user / "tmp" / "a"
+    inner.mkdir(parents=True)
+    (inner / "f").write_bytes(b"x" * 5000)
+    top = os.open(as_ordinary_user, os.O_RDONLY | os.O_DIRECTORY)
+    for folder in (inner, inner.parent, as_ordinary_user):
+        folder.chmod(0)
+    assert scratch.measure(top).entries == 3
+    as_ordinary_user.chmod(0)
+    assert scratch.empty_parts(top).complete is True
+    as_ordinary_user.chmod(0)
+    assert scratch.empty(top).complete is True
+    os.close(top)
+    assert os.listdir(as_ordinary_user) == []

@@ -58,6 +58,19 @@ def _open_inside(parent: int, name: str, device: int) -> int | None:
         os.close(path_fd)
 
 
+def _open_top(top: int) -> int | None:
+    """Open the private directory itself once more; ``None`` when the plugin made that impossible.
+
+    Its owner may have taken every permission from it, and an ordinary user is held by that.
+    """
+    try:
+        if os.fstat(top).st_mode & 0o700 != 0o700:
+            os.fchmod(top, 0o700)
+        return os.open(".", _DIRECTORY, dir_fd=top)
+    except OSError:
+        return None
+
+
 class _Level:
     """An open directory being emptied."""
 
@@ -94,7 +107,10 @@ def empty(top: int, stop: Callable[[], bool] = _never) -> Usage:
     """
     device = os.fstat(top).st_dev
     freed = removed = serial = 0
-    levels = [_Level(os.open(".", _DIRECTORY, dir_fd=top), "")]
+    first = _open_top(top)
+    if first is None:
+        return Usage(0, 0, False)
+    levels = [_Level(first, "")]
     try:
         while not stop():
             level = levels[-1]
@@ -162,8 +178,15 @@ def empty_parts(top: int, stop: Callable[[], bool] = _never) -> Usage:
     device = os.fstat(top).st_dev
     freed = removed = 0
     complete = True
+    if (again := _open_top(top)) is None:
+        return Usage(0, 0, False)
+    os.close(again)
     for name in os.listdir(top):
-        part = _open_inside(top, name, device)
+        try:
+            part = _open_inside(top, name, device)
+        except OSError:
+            complete = False
+            continue
         if part is None:
             continue
         try:
@@ -213,8 +236,8 @@ def measure(top: int) -> Usage:
     device = os.fstat(top).st_dev
     total = entries = 0
     pending: list[_Parent] = []
-    current: int | None = os.open(".", _DIRECTORY, dir_fd=top)
-    complete = True
+    current = _open_top(top)
+    complete = current is not None
     while current is not None:
         parent = _Parent(current)
         try:

@@ -48,11 +48,11 @@ def _same(id_: str, title: str, language: str, value: str, wanted: object) -> Ca
 def _big(id_: str, title: str, language: str, body: str, *codes: str) -> Case:
     return Case(id_, title, language, body, codes=codes or ("output_limit", "ok"),
                 check=lambda ran: _small(ran) or _marked(ran),
-                timeout=6.0, rss_mb=40)  # fmt: skip
+                timeout=20.0, rss_mb=40)  # fmt: skip
 
 
 def _thrown(id_: str, title: str, language: str, body: str, code: str = "handler_error") -> Case:
-    return Case(id_, title, language, body, codes=(code,), check=_small)
+    return Case(id_, title, language, body, codes=(code,), check=_small, timeout=5.0)
 
 
 CASES: tuple[Case, ...] = (

@@ -6,6 +6,7 @@ import base64
 import json
 import struct
 import zlib
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -154,3 +155,18 @@ def test_images_do_not_count_against_the_text_budget() -> None:
     image = _image(_png())["content"][0]  # type: ignore[index]
     content = (image, {"type": "text", "text": "ok"})
     assert cap_content(content, 2) == (content, 0)
+
+
+@given(
+    st.lists(st.text(max_size=40).map(lambda text: text * 200), max_size=4),
+    st.dictionaries(st.text(max_size=5), st.integers() | st.booleans() | st.none(), max_size=4),
+)
+def test_the_counted_size_of_a_value_is_its_encoded_size(texts: list[str], rest: Any) -> None:
+    """A budget is kept to the byte whichever way a value's size was found."""
+    value = {"texts": texts, "rest": rest}
+    encoded = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    block = {"type": "json", "value": value}
+    assert cap_content((block,), len(encoded)) == ((block,), 0)
+    (cut,), missing = cap_content((block,), len(encoded) - 1)
+    assert cut["type"] == "text"
+    assert missing > 0

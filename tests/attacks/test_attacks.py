@@ -1,7 +1,8 @@
 """Every case of the corpus is contained: its own expectation and the universal oracle.
 
-By default each case runs once, in one column of the matrix, in turn.
-``RAW_EXEC_ATTACKS=all`` runs the whole matrix; so does ``make attacks``, as a table.
+By default every fourth case runs once, in one column of the matrix, in turn;
+``RAW_EXEC_ATTACKS=each`` runs every case once. ``RAW_EXEC_ATTACKS=all`` runs the whole matrix;
+so does ``make attacks``, as a table.
 """
 
 from __future__ import annotations
@@ -27,14 +28,17 @@ COLUMNS = [(tier, isolation) for tier in TIERS for isolation in ISOLATIONS]
 
 def _cells() -> list[tuple[tuple[str, str], Case]]:
     """Which case runs in which column."""
-    everything = os.environ.get("RAW_EXEC_ATTACKS") == "all"
+    wanted = os.environ.get("RAW_EXEC_ATTACKS", "sample")
+    everything = wanted == "all"
     cells = []
     for index, case in enumerate(CASES):
+        if wanted == "sample" and index % 4:
+            continue
         columns = [c for c in COLUMNS if c[0] in case.tiers]
         if case.once:
             columns = columns[:1]
         elif not everything:
-            columns = [columns[index % len(columns)]]
+            columns = [columns[(index // 4) % len(columns)]]
         cells += [(column, case) for column in columns]
     return sorted(cells, key=lambda cell: COLUMNS.index(cell[0]))
 
@@ -58,6 +62,8 @@ def test_attack_is_contained(lab: LabThread, case: Case) -> None:
     require(lab_name(lab), lab.missing is None, str(lab.missing))
     try:
         verdict = lab.run(case)
+        if verdict.problems and all(problem.startswith("U2") for problem in verdict.problems):
+            verdict = lab.run(case)  # slow once may be the machine; slow twice is not
     except TierMissing as missing:
         require(lab_name(lab), False, str(missing))
         raise

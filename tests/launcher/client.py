@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -11,6 +12,8 @@ import sys
 import tempfile
 from pathlib import Path
 from typing import Any
+
+from tests.launcher.delegation import delegated_groups, remove_groups
 
 ROOT = Path(__file__).resolve().parents[2]
 LAUNCHER = ROOT / "workers" / "launcher" / "main.py"
@@ -92,18 +95,20 @@ class Client:
         self.sock = ours
         self.sock.settimeout(60)
         number = theirs.fileno()
-        self.process = subprocess.Popen(
-            [*prefix, python, "-I", "-S", "-E", str(launcher), str(number)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            pass_fds=[number],
-            env={},
-            cwd="/",
-            user=user,
-            group=user,
-            extra_groups=[] if user is not None else None,
-        )
+        groups = contextlib.nullcontext() if user is None else delegated_groups(user)
+        with groups:
+            self.process = subprocess.Popen(
+                [*prefix, python, "-I", "-S", "-E", str(launcher), str(number)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                pass_fds=[number],
+                env={},
+                cwd="/",
+                user=user,
+                group=user,
+                extra_groups=[] if user is not None else None,
+            )
         theirs.close()
         self.backlog: list[tuple[dict[str, Any], list[int]]] = []
         self.count = 0
@@ -142,6 +147,7 @@ class Client:
         finally:
             self.process.kill()
             shutil.rmtree(self.scratch_root, ignore_errors=True)
+            remove_groups()
         text = err.decode("utf-8", "replace")
         assert not text, text
 

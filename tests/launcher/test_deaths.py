@@ -166,10 +166,9 @@ def test_hundred_spawns_leave_no_descriptor_child_group_mount_or_file(box: Box) 
     assert holdings() == before
 
 
+@pytest.mark.parametrize("box", ["cgroup"], indirect=True)
 def test_group_of_a_killed_launcher_is_removed_by_the_next(box: Box) -> None:
     """Stale groups, recognised by process id and start time."""
-    if box.tier != "cgroup":
-        pytest.skip("only this tier makes groups")
     mine = own_launcher(box)
     path = Path(mine.client.capabilities["cgroup"]["path"])
     mine.spawn("import time; time.sleep(999)")

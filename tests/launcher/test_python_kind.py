@@ -137,8 +137,7 @@ def test_memory_of_a_worker_holds_no_secret_of_another_spawn(client: Client) -> 
         tier=client.tier,  # type: ignore[attr-defined]
     )
     assert ended.exited["code"] == 0
-    if os.geteuid() != 0:
-        pytest.skip("a forked worker cannot read its own memory as an ordinary user")
+    require("root", os.geteuid() == 0, "a forked worker of an ordinary user can't read its memory")
     assert run(client, FIND_NEEDLE, rlimits={"data": 1 << 30, "nofile": 64, "core": 0}) == "0"
 
 

@@ -24,8 +24,8 @@ def derive(spec: ProfileSpec, **changes: Any) -> SandboxPlan:
     values: dict[str, Any] = {
         "tool_identity": "local/t",
         "profile": "p",
-        "cwd": "/work/app",
-        "config_directory": "/work/conf",
+        "cwd": "/srv/app",
+        "config_directory": "/srv/conf",
         "home": "/home/me",
         "limits": LIMITS,
         **changes,
@@ -38,8 +38,8 @@ def test_profile_and_call_give_a_whole_plan() -> None:
     spec = ProfileSpec("p", read=("$CONFIG/shared", "/opt/x"), write=("$CWD",), processes="allowed")
     assert derive(spec) == SandboxPlan(
         profile="p",
-        read=("/opt/x", "/work/app", "/work/conf/shared"),
-        write=("/work/app",),
+        read=("/opt/x", "/srv/app", "/srv/conf/shared"),
+        write=("/srv/app",),
         network="none",
         processes=True,
         tier="baseline",
@@ -55,8 +55,8 @@ def test_profile_and_call_give_a_whole_plan() -> None:
 @pytest.mark.parametrize(
     ("grant", "path"),
     [
-        ("$CWD", "/work/app"),
-        ("$CWD/a/b", "/work/app/a/b"),
+        ("$CWD", "/srv/app"),
+        ("$CWD/a/b", "/srv/app/a/b"),
         ("$HOME/.cache", "/home/me/.cache"),
         ("/a//b/./c", "/a/b/c"),
         ("//double", "/double"),
@@ -73,7 +73,7 @@ def test_variables_and_spellings_are_made_one_path(grant: str, path: str) -> Non
         ("$CONFIG", {"config_directory": None}),
         ("$HOME/x", {"home": None}),
         ("$CWD", {"cwd": "relative"}),
-        ("$CWD", {"cwd": "/work/../etc"}),
+        ("$CWD", {"cwd": "/srv/../etc"}),
         ("$OTHER", {}),
     ],
 )

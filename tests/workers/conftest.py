@@ -104,7 +104,7 @@ class Worker:
         frame = self.connection.send_call(
             id=self._last_id,
             args=args,
-            cwd="/work",
+            cwd="/srv",
             tool_call_id="call-1",
             max_output_bytes=1234,
             result_bytes=result_bytes,
@@ -130,7 +130,7 @@ class Worker:
 
     def describe(self, fn: str, args: Any = None) -> Event:
         self._last_id += 1
-        self.write(self.connection.send_describe(id=self._last_id, fn=fn, args=args, cwd="/work"))
+        self.write(self.connection.send_describe(id=self._last_id, fn=fn, args=args, cwd="/srv"))
         return self.receive()
 
     def abort(self, call_id: int, reason: str = "cancelled") -> None:

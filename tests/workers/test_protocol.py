@@ -148,7 +148,7 @@ def test_descriptors_are_called_synchronously(load: Callable[..., Any], runtime:
     worker = load(runtime, DESCRIPTORS[runtime], "descriptor")
     assert worker.describe("validateArgs", {}) == Described(1, None)
     assert worker.describe("validateArgs", {"bad": 1}) == Described(2, "bad: 1")
-    effects = {"files": [{"path": "/work/x", "operation": "write"}]}
+    effects = {"files": [{"path": "/srv/x", "operation": "write"}]}
     assert worker.describe("describeEffects", {}) == Described(3, effects)
     for args, kind in (
         ({"later": 1}, "not_synchronous"),

@@ -196,6 +196,6 @@ def test_the_context_is_what_the_contract_says(python: Callable[..., Any]) -> No
             ]
     """)
     assert worker.value() == [
-        *("/work", 1234, 1234, "call-1", "call-1", False, None, False),
+        *("/srv", 1234, 1234, "call-1", "call-1", False, None, False),
         [True, True],
     ]

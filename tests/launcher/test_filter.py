@@ -202,3 +202,25 @@ def test_everyday_calls_are_allowed_by_the_tightest_filter(arch: str) -> None:
     }[arch]
     program = build_filter(CLOSED, arch)
     assert {decide(program, AUDIT_ARCH[arch], nr) for nr in everyday} == {"allow"}
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_no_file_gets_a_set_id_bit(arch: str) -> None:
+    """A set-user-ID file of root in the working directory would outlive the sandbox."""
+    for plan in (OPEN, CLOSED):
+        for name, before in (("chmod", 1), ("fchmod", 1), ("fchmodat", 2), ("fchmodat2", 2)):
+            if number(arch, name) is None:
+                continue
+            for mode in (0o4755, 0o2755, 0o6000):
+                assert verdict(plan, arch, name, *[0] * before, mode) == "EPERM", (name, oct(mode))
+            assert verdict(plan, arch, name, *[0] * before, 0o1777) == "allow", name
+        for flags in (0o100, 0o20200002):
+            assert verdict(plan, arch, "openat", 0, 0, flags, 0o4700) == "EPERM"
+            assert verdict(plan, arch, "openat", 0, 0, flags, 0o700) == "allow"
+        assert verdict(plan, arch, "openat", 0, 0, 0o2, 0o7777) == "allow"
+        assert verdict(plan, arch, "openat2") == "ENOSYS"
+        assert verdict(plan, arch, "mknodat", -100, 0, 0o104755) == "EPERM"
+        assert verdict(plan, arch, "mknodat", -100, 0, 0o002755) == "EPERM"
+    if number(arch, "open") is not None:
+        assert verdict(CLOSED, arch, "open", 0, 0o100, 0o2700) == "EPERM"
+        assert verdict(CLOSED, arch, "creat", 0, 0o4700) == "EPERM"

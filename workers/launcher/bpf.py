@@ -63,17 +63,16 @@ class Program:
             body += [_instruction(_JEQ, value, 0, 1), _instruction(_RET, inside)]
         self._block(number, [*body, _instruction(_RET, outside)])
 
-    def argument_has(self, number: int, index: int, bits: int, yes: int, no: int) -> None:
-        """Decide one call by whether an argument has any of ``bits``."""
-        self._block(
-            number,
-            [
+    def all_have(self, number: int, tests: tuple[tuple[int, int], ...], yes: int, no: int) -> None:
+        """Decide one call by whether each ``(index, bits)`` argument has any of its bits."""
+        body: list[bytes] = []
+        for index, bits in tests:
+            body += [
                 _instruction(_LD_ABS, _OFFSET_ARGUMENTS + 8 * index),
-                _instruction(_JSET, bits, 0, 1),
-                _instruction(_RET, yes),
+                _instruction(_JSET, bits, 1, 0),
                 _instruction(_RET, no),
-            ],
-        )
+            ]
+        self._block(number, [*body, _instruction(_RET, yes)])
 
     def masked_in(
         self,

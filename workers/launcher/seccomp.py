@@ -5,8 +5,9 @@ Rules of this file:
    io_uring, memfd), fail with ENOSYS. Everything else fails with EPERM. Nothing
    is killed except a call through another architecture's ABI, which would not
    be numbered as this filter believes.
-2. A filter sees registers, never what a pointer points at. So sockets are
-   refused at creation, by family, and ``clone3`` (flags behind a pointer) never works.
+2. A filter sees registers, never what a pointer points at. So sockets are refused
+   at creation, by family, and ``clone3`` and ``openat2`` (flags behind a pointer)
+   never work.
 3. Same-uid neighbours can be harmed by more than signals: priorities, resource
    limits, ownership of file events. Those calls work on oneself only.
 
@@ -46,7 +47,7 @@ _FORBIDDEN = (
 _ABSENT = (
     "_sysctl", "clone3", "io_setup", "io_uring_enter", "io_uring_register", "io_uring_setup",
     "listmount", "lookup_dcookie", "lsm_get_self_attr", "lsm_list_modules", "memfd_secret",
-    "nfsservctl", "statmount", "sysfs", "uselib", "ustat", "vserver",
+    "nfsservctl", "openat2", "statmount", "sysfs", "uselib", "ustat", "vserver",
 )  # fmt: skip
 _SYSTEM_V = (
     "mq_open", "mq_unlink", "msgctl", "msgget", "msgrcv", "msgsnd", "semctl", "semget", "semop",
@@ -59,7 +60,9 @@ _CHOWN = ("chown", "fchown", "fchownat", "lchown")
 
 _CLONE_THREAD, _CLONE_NEW = 0x00010000, 0x7E020000
 _MAP_SHARED_ANONYMOUS = 0x21
-_S_IFMT, _S_IFCHR, _S_IFBLK = 0o170000, 0o020000, 0o060000
+_S_IFMT, _S_IFIFO, _S_IFREG, _S_IFSOCK = 0o170000, 0o010000, 0o100000, 0o140000
+_SET_ID = 0o6000
+_MAKES_A_FILE = 0o100 | 0o20000000  # O_CREAT, and what O_TMPFILE adds to O_DIRECTORY
 _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
 _SOCK_STREAM, _SOCK_SEQPACKET = 1, 5
 # TIOCSTI, TIOCLINUX and TIOCSETD feed or reshape a terminal; FIOSETOWN and
@@ -115,6 +118,11 @@ class _Filter:
         if nr is not None:
             self.program.argument_in(nr, index, values, allow, verdict)
 
+    def never_all(self, name: str, tests: tuple[tuple[int, int], ...]) -> None:
+        nr = number(self.arch, name)
+        if nr is not None:
+            self.program.all_have(nr, tests, _EPERM, allow)
+
     def never(self, name: str, index: int, values: tuple[int, ...], verdict: int = _EPERM) -> None:
         nr = number(self.arch, name)
         if nr is not None:
@@ -125,7 +133,7 @@ def _processes(out: _Filter, plan: FilterPlan) -> None:
     clone = number(out.arch, "clone")
     assert clone is not None  # noqa: S101 - a row of our own table
     if plan.processes:
-        out.program.argument_has(clone, 0, _CLONE_NEW, _EPERM, allow)
+        out.program.all_have(clone, ((0, _CLONE_NEW),), _EPERM, allow)
         # Security: -1 means everyone; outside a PID namespace that is the host.
         out.never("kill", 0, (0xFFFFFFFF,))
         return
@@ -178,6 +186,21 @@ def _sockets(out: _Filter, plan: FilterPlan) -> None:
         )
 
 
+def _modes(out: _Filter) -> None:
+    """Refuse set-user-ID and set-group-ID bits: whoever runs the file later is not confined."""
+    for name, index in (("chmod", 1), ("fchmod", 1), ("fchmodat", 2), ("fchmodat2", 2)):
+        out.never_all(name, ((index, _SET_ID),))
+    out.never_all("creat", ((1, _SET_ID),))
+    # Without these flags the mode is whatever the register held.
+    out.never_all("open", ((1, _MAKES_A_FILE), (2, _SET_ID)))
+    out.never_all("openat", ((2, _MAKES_A_FILE), (3, _SET_ID)))
+    for name, index in (("mknod", 1), ("mknodat", 2)):
+        nr = number(out.arch, name)
+        if nr is not None:
+            harmless = ((index, _S_IFMT | _SET_ID, (0, _S_IFREG, _S_IFIFO, _S_IFSOCK)),)
+            out.program.all_in(nr, harmless, allow, _EPERM)
+
+
 def build_filter(plan: FilterPlan, arch: str = ARCH) -> bytes:
     """Return the BPF program for ``plan``. Pure; any supported ``arch`` on any host."""
     out = _Filter(arch)
@@ -197,10 +220,7 @@ def build_filter(plan: FilterPlan, arch: str = ARCH) -> bytes:
         assert mmap is not None  # noqa: S101 - a row of our own table
         bits = _MAP_SHARED_ANONYMOUS
         out.program.masked_in(mmap, 3, bits, (bits,), error(errno.ENOMEM), allow)
-    for name, index in (("mknod", 1), ("mknodat", 2)):
-        nr = number(arch, name)
-        if nr is not None:
-            out.program.masked_in(nr, index, _S_IFMT, (_S_IFCHR, _S_IFBLK), _EPERM, allow)
+    _modes(out)
     out.never("ioctl", 1, _IOCTLS)
     out.never("fcntl", 1, _FCNTLS)
     out.never("prctl", 0, (_PR_SET_PDEATHSIG,))

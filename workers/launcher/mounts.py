@@ -286,7 +286,8 @@ def _make_private(root: _NewRoot, plan: HostPlan, layout: Layout) -> int:
 def _mount_proc(target: str) -> bool:
     """Mount a fresh ``/proc``; containers that mask theirs refuse it (``False``)."""
     try:
-        _mount("proc", target, "proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
+        # Shows only what the reader may trace: its own tree, and not the stub above it.
+        _mount("proc", target, "proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC, "hidepid=4")
     except OSError as exc:
         if exc.errno in (errno.EPERM, errno.EACCES, errno.EBUSY):
             return False

@@ -19,9 +19,12 @@ from typing import Any, NoReturn
 from .fds import close_except
 from .priority import prefer_this_process
 from .protocol import PeerClosed, send
+from .syscalls import prctl
 from .tree import children_of, kill_below
 
 __all__ = ["serve_stub"]
+
+_PR_SET_DUMPABLE = 4
 
 
 def _no_op(_number: int, _frame: object) -> None:
@@ -88,6 +91,8 @@ def serve_stub(channel: socket.socket, worker: int, *, is_init: bool) -> NoRetur
 def _serve(channel: socket.socket, worker: int, *, is_init: bool) -> None:
     wake_read, wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     close_except({channel.fileno(), wake_read, wake_write})
+    # It has the worker's uid, and nothing but this keeps a tool out of its /proc entries.
+    prctl(_PR_SET_DUMPABLE, 0)
     if not is_init:
         prefer_this_process()
     signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)

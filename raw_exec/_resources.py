@@ -6,12 +6,14 @@ has them beside the package.
 
 from __future__ import annotations
 
+import importlib.util
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 
 from .errors import InternalError
 
-__all__ = ["schemas_dir", "workers_dir"]
+__all__ = ["launcher_module", "schemas_dir", "workers_dir"]
 
 
 def workers_dir() -> Path:
@@ -30,6 +32,22 @@ def schemas_dir() -> Path:
         InternalError: The installation is incomplete.
     """
     return _find("schemas")
+
+
+@cache
+def launcher_module(name: str) -> ModuleType:
+    """Load a module of the launcher that stands alone, for use in this process.
+
+    Raises:
+        InternalError: The installation is incomplete.
+    """
+    path = workers_dir() / "launcher" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"raw_exec_launcher_{name}", path)
+    if spec is None or spec.loader is None:
+        raise InternalError("resource_missing", "can't be loaded", where=str(path))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @cache

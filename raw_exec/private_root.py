@@ -6,14 +6,14 @@ an earlier one, killed by force, left behind, and removes it.
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from ._resources import launcher_module
 
 __all__ = ["open_private_root", "remove_tree"]
 
@@ -58,15 +58,17 @@ def _sweep(base: Path) -> None:
             os.close(fd)
 
 
-def remove_tree(root: Path) -> None:
-    """Remove a tree of ours, read-only folders included; links are not followed."""
-    if not root.exists():
-        return  # the launcher, which ends last, has removed it
-    with contextlib.suppress(OSError):
-        root.chmod(0o700)
-    for _here, folders, _files, fd in os.fwalk(root, follow_symlinks=False):
-        for name in folders:
-            # A link to a folder is listed too, and has no mode of its own.
-            with contextlib.suppress(NotImplementedError, OSError, ValueError):
-                os.chmod(name, 0o700, dir_fd=fd, follow_symlinks=False)
-    shutil.rmtree(root, ignore_errors=True)
+def remove_tree(root: Path) -> bool:
+    """Remove a tree that a tool may have made, as the launcher does; links are not followed.
+
+    Returns:
+        Whether it is gone.
+    """
+    try:
+        parent = os.open(root.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return True
+    try:
+        return bool(launcher_module("scratch").remove(parent, root.name))
+    finally:
+        os.close(parent)

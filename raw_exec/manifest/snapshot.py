@@ -20,6 +20,7 @@ from types import MappingProxyType
 from ..errors import ManifestError
 from ..jsontext import JsonTextError, read_regular_file
 from ..limits import MAX_SNAPSHOT_BYTES
+from ..private_root import remove_tree
 from .tree import Entry, open_inside, refuse, resolve, tree_digest, walk_tree
 
 __all__ = ["Snapshot", "take_snapshot"]
@@ -122,7 +123,7 @@ class Snapshot:
             self._finish(temporary)
             self._publish(temporary, final)
         except BaseException:
-            _remove_tree(temporary)
+            remove_tree(temporary)
             raise
         return final
 
@@ -198,14 +199,14 @@ class Snapshot:
                 os.rename(temporary, final)
             except OSError:
                 if self._is_intact(final):
-                    _remove_tree(temporary)
+                    remove_tree(temporary)
                     return
                 damaged = final.with_name(f".{secrets.token_hex(8)}.damaged")
                 try:
                     os.rename(final, damaged)
                 except FileNotFoundError:
                     continue
-                _remove_tree(damaged)
+                remove_tree(damaged)
             else:
                 os.chmod(final, _FOLDER_MODE)
                 return
@@ -242,26 +243,6 @@ def _create(path: str, executable: bool) -> int:
     fd = os.open(path, flags, 0o600)
     os.fchmod(fd, 0o555 if executable else 0o444)
     return fd
-
-
-def _remove_tree(folder: Path) -> None:
-    """Remove a folder of read-only folders; best effort, it is only space."""
-    for _here, folders, files, fd in os.fwalk(folder, topdown=False, follow_symlinks=False):
-        try:
-            os.fchmod(fd, 0o700)
-            for name in files:
-                os.unlink(name, dir_fd=fd)
-            for name in folders:
-                try:
-                    os.rmdir(name, dir_fd=fd)
-                except NotADirectoryError:
-                    os.unlink(name, dir_fd=fd)
-        except OSError:
-            continue
-    try:
-        os.rmdir(folder)
-    except OSError:
-        pass
 
 
 def take_snapshot(fd: int, source: str) -> Snapshot:

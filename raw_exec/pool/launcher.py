@@ -17,7 +17,6 @@ import array
 import contextlib
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -33,8 +32,10 @@ import trio
 
 from .._resources import workers_dir
 from ..errors import InternalError, SandboxError, WorkerBroken
+from ..private_root import remove_tree
 from .child import Child, ExitNotice
 from .nursery import open_service_nursery
+from .processes import reap, wait_dead
 
 __all__ = ["Launcher", "open_launcher"]
 
@@ -42,6 +43,7 @@ _PACKET_BYTES = 64 * 1024
 _HELLO_SECONDS = 15.0
 _STOP_SECONDS = 5.0
 _KILL_SECONDS = 2.0
+_SWEEP_SECONDS = 30.0
 """How long the launcher may take to end a tree before we signal the worker ourselves."""
 _NOTICE_FIELDS = (
     "code",
@@ -188,6 +190,11 @@ class Launcher:
                     signal.pidfd_send_signal(child.pidfd, signal.SIGKILL)
                 with trio.move_on_after(_KILL_SECONDS):
                     await child.exited.wait()
+            with trio.move_on_after(_SWEEP_SECONDS):
+                # It may have many processes or files to sweep; other calls need it meanwhile.
+                while child.exit is None and await self._answers(child):
+                    with trio.move_on_after(_KILL_SECONDS):
+                        await child.exited.wait()
             if child.exit is None:
                 # A stopped launcher can't report; the worker itself is dead by now, and
                 # ending the launcher ends whatever is left of every tree.
@@ -198,6 +205,16 @@ class Launcher:
         notice = child.exit
         assert notice is not None  # noqa: S101  (set together with the event)
         return notice
+
+    async def _answers(self, child: Child) -> bool:
+        """Say whether the launcher still reads and answers."""
+        connection = self._connection
+        if connection is not None:
+            with trio.move_on_after(_KILL_SECONDS), contextlib.suppress(WorkerBroken):
+                request = {"op": "usage", "id": child.id}
+                await self._exchange(connection, request, f"usage:{child.id}")
+                return True
+        return False
 
     async def clean(self, child: Child) -> tuple[int, int]:
         """Empty a child's scratch directory; return bytes and entries removed."""
@@ -270,7 +287,7 @@ class Launcher:
         except OSError as exc:
             ours.close()
             os.close(stderr_read)
-            shutil.rmtree(scratch_root, ignore_errors=True)
+            remove_tree(Path(scratch_root))
             raise WorkerBroken("worker_crashed", f"launcher can't be started: {exc}") from exc
         finally:
             theirs.close()
@@ -359,7 +376,7 @@ class Launcher:
                 connection.sock.close()
                 if self._connection is connection:
                     self._connection = None
-                await _reap(connection.process)
+                await reap(connection.process)
                 os.close(stderr_fd)
                 if not self.closed:
                     self._failures += 1
@@ -368,11 +385,11 @@ class Launcher:
                     if child.pidfd >= 0:
                         with contextlib.suppress(ProcessLookupError):
                             signal.pidfd_send_signal(child.pidfd, signal.SIGKILL)
-                        await _wait_dead(child.pidfd)
+                        await wait_dead(child.pidfd)
                     child.end(ExitNotice(lost=True))
                 connection.children.clear()
                 # What a launcher that was itself killed left behind.
-                await trio.to_thread.run_sync(shutil.rmtree, scratch_root, True)
+                await trio.to_thread.run_sync(remove_tree, Path(scratch_root))
                 connection.dead.set()
                 for answer in list(connection.answers.values()):
                     answer.event.set()
@@ -474,25 +491,3 @@ def _received(rights: list[tuple[int, int, bytes]]) -> list[int]:
 def _close_all(fds: Sequence[int]) -> None:
     for fd in fds:
         os.close(fd)
-
-
-async def _wait_dead(pidfd: int) -> None:
-    # A worker's own exchange may be waiting on the same descriptor.
-    copy = os.dup(pidfd)
-    try:
-        await trio.lowlevel.wait_readable(copy)
-    finally:
-        os.close(copy)
-
-
-async def _reap(process: subprocess.Popen[bytes]) -> None:
-    pidfd = os.pidfd_open(process.pid)
-    try:
-        with trio.move_on_after(_STOP_SECONDS) as scope:
-            await trio.lowlevel.wait_readable(pidfd)
-        if scope.cancelled_caught:
-            process.kill()
-            await trio.lowlevel.wait_readable(pidfd)
-    finally:
-        os.close(pidfd)
-    process.wait()

@@ -31,9 +31,12 @@ def open_private_root(parent: str | os.PathLike[str] | None = None) -> Iterator[
     base = Path(parent) if parent is not None else Path(tempfile.gettempdir())
     _sweep(base)
     root = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base)).resolve()
-    lock = os.open(root / _LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    new = root / f"{_LOCK}.new"
+    lock = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Race: another runtime may sweep now; it looks for this name, and finds it locked.
+        new.rename(root / _LOCK)
         yield root
     finally:
         remove_tree(root)

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import trio
 
-from ..wire import Request, WorkerConnection
+from ..wire import ConnectionState, Request, WorkerConnection
 from .calls import RequestHandler, RequestRefused
 from .channel import Channel, ChannelClosed
 from .nursery import open_service_nursery
@@ -71,6 +71,8 @@ class Answers:
                 value = await on_request(request.method, request.params)
             except RequestRefused as exc:
                 error = {"code": exc.code, "message": str(exc)}
+        if self._wire.state is not ConnectionState.CALLING:
+            return  # the result was read first, and nobody waits for this any more
         frame = self._wire.send_reply(
             id=request.id, rid=request.rid, ok=error is None, value=value, error=error
         )

@@ -20,8 +20,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
-import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -30,12 +28,12 @@ from typing import Any
 
 import trio
 
-from .._resources import workers_dir
 from ..errors import InternalError, SandboxError, WorkerBroken
 from ..private_root import remove_tree
+from ..text import escape_text
 from .child import Child, ExitNotice
 from .nursery import open_service_nursery
-from .processes import reap, wait_dead
+from .processes import reap, start_launcher, wait_dead
 
 __all__ = ["Launcher", "open_launcher"]
 
@@ -43,8 +41,9 @@ _PACKET_BYTES = 64 * 1024
 _HELLO_SECONDS = 15.0
 _STOP_SECONDS = 5.0
 _KILL_SECONDS = 2.0
-_SWEEP_SECONDS = 30.0
 """How long the launcher may take to end a tree before we signal the worker ourselves."""
+_SWEEP_SECONDS = 30.0
+"""How long a launcher that still answers may take to end a tree and remove its files."""
 _NOTICE_FIELDS = (
     "code",
     "signal",
@@ -55,6 +54,8 @@ _NOTICE_FIELDS = (
     "limit",
     "killed_extra",
 )
+_MAX_LOG_BYTES = 4096
+_OUT_OF_FDS = "this process can't hold more descriptors"
 _BACKOFF_SECONDS = (0.0, 0.1, 0.5, 2.0, 5.0)
 
 
@@ -68,7 +69,16 @@ class _Connection:
         self.answers: dict[str, _Answer] = {}
         self.capabilities: dict[str, Any] = {}
         self.dead = trio.Event()
+        self.refusal: str | None = None
+        """What it said when it could not go on, or the end of its standard error."""
         self.send_lock = trio.Lock()
+
+    def broken(self) -> WorkerBroken:
+        """Say that this launcher is gone, and what it said about it."""
+        detail: dict[str, Any] = {"launcher": "died"}
+        if self.refusal:
+            detail["said"] = self.refusal
+        return WorkerBroken("worker_crashed", "the launcher died", detail=detail)
 
 
 @dataclass(slots=True, eq=False)
@@ -216,10 +226,10 @@ class Launcher:
                 return True
         return False
 
-    async def clean(self, child: Child) -> tuple[int, int]:
-        """Empty a child's scratch directory; return bytes and entries removed."""
+    async def clean(self, child: Child) -> bool:
+        """Empty a child's scratch directory; return whether nothing is left in it."""
         message, _ = await self._ask({"op": "clean", "id": child.id}, f"clean:{child.id}")
-        return int(message.get("bytes", 0)), int(message.get("entries", 0))
+        return bool(message["complete"])
 
     async def usage(self, child: Child) -> dict[str, Any]:
         """Return resident bytes, CPU time, processes and scratch bytes of a tree."""
@@ -260,43 +270,14 @@ class Launcher:
             return started  # noqa: RET504  (a `with` may swallow, for the type checker)
 
     async def _start(self) -> _Connection:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        scratch_root = tempfile.mkdtemp(prefix="scratch-", dir=self._scratch_parent)
-        stderr_read, stderr_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        os.set_blocking(stderr_write, True)
         try:
-            # A vfork and exec of a few milliseconds, once; trio's own would fork from a thread.
-            process = subprocess.Popen(  # noqa: ASYNC220
-                [
-                    sys.executable,
-                    "-I",
-                    "-S",
-                    "-E",
-                    str(workers_dir() / "launcher" / "main.py"),
-                    str(theirs.fileno()),
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=stderr_write,
-                pass_fds=(theirs.fileno(),),
-                # Security: a forked Python worker shows this in /proc/self/environ.
-                env={},
-                cwd="/",
-                start_new_session=True,
-            )
+            started = start_launcher(self._scratch_parent)
         except OSError as exc:
-            ours.close()
-            os.close(stderr_read)
-            remove_tree(Path(scratch_root))
             raise WorkerBroken("worker_crashed", f"launcher can't be started: {exc}") from exc
-        finally:
-            theirs.close()
-            os.close(stderr_write)
-        ours.setblocking(False)
-        sock = trio.socket.from_stdlib_socket(ours)
-        connection = _Connection(process, sock)
+        process, scratch_root = started.process, started.scratch_root
+        connection = _Connection(process, trio.socket.from_stdlib_socket(started.sock))
         self._connection = connection
-        self._nursery.start_soon(self._serve, connection, stderr_read, scratch_root)
+        self._nursery.start_soon(self._serve, connection, started.stderr_fd, scratch_root)
         hello = {
             "op": "hello",
             "version": 1,
@@ -339,7 +320,7 @@ class Launcher:
             if connection.answers.get(key) is answer:
                 del connection.answers[key]
         if answer.message is None:
-            raise WorkerBroken("worker_crashed", "the launcher died", detail={"launcher": "died"})
+            raise connection.broken()
         return answer.message, answer.fds
 
     async def _send(self, message: dict[str, Any]) -> None:
@@ -373,11 +354,17 @@ class Launcher:
             try:
                 await self._read_notices(connection, stderr_fd, log)
             finally:
+                if not self.closed:
+                    # Its end of file would mean to it that we are gone.
+                    connection.process.kill()
                 connection.sock.close()
                 if self._connection is connection:
                     self._connection = None
                 await reap(connection.process)
+                _take_log(stderr_fd, log)
                 os.close(stderr_fd)
+                if connection.refusal is None and log:
+                    connection.refusal = escape_text(log.decode("utf-8", "replace"))
                 if not self.closed:
                     self._failures += 1
                     self.restarts += 1
@@ -397,7 +384,7 @@ class Launcher:
     async def _read_notices(self, connection: _Connection, stderr_fd: int, log: bytearray) -> None:
         while True:
             try:
-                data, rights, _flags, _address = await connection.sock.recvmsg(
+                data, rights, flags, _address = await connection.sock.recvmsg(
                     _PACKET_BYTES + 1, socket.CMSG_SPACE(8 * 4), socket.MSG_CMSG_CLOEXEC
                 )
             except OSError:
@@ -406,10 +393,15 @@ class Launcher:
             if not data:
                 _close_all(fds)
                 return
-            with contextlib.suppress(BlockingIOError):
-                log += os.read(stderr_fd, 8192)
-                del log[: -16 * 1024]
-            self._handle(connection, json.loads(data), fds)
+            _take_log(stderr_fd, log)
+            message = json.loads(data)
+            if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
+                message = {"op": "error", "message": f"{message['op']} came cut: {_OUT_OF_FDS}"}
+            if message.get("op") == "error":  # nobody knows what it left undone
+                connection.refusal = str(message["message"])
+                _close_all(fds)
+                return
+            self._handle(connection, message, fds)
 
     def _handle(self, connection: _Connection, message: dict[str, Any], fds: list[int]) -> None:
         op = message.get("op")
@@ -478,6 +470,13 @@ def _msgpack_directory() -> str | None:
 
     file = msgpack.__file__
     return None if file is None else str(Path(file).resolve().parent.parent)
+
+
+def _take_log(fd: int, log: bytearray) -> None:
+    """Keep the end of what the launcher wrote to its standard error."""
+    with contextlib.suppress(BlockingIOError):
+        log += os.read(fd, 8192)
+        del log[:-_MAX_LOG_BYTES]
 
 
 def _received(rights: list[tuple[int, int, bytes]]) -> list[int]:

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import trio
 
-__all__ = ["open_service_nursery"]
+__all__ = ["is_cancellation", "open_service_nursery"]
 
 
 @asynccontextmanager
@@ -26,6 +26,13 @@ async def open_service_nursery() -> AsyncIterator[trio.Nursery]:
                 failure = exc
                 raise
     except BaseExceptionGroup as group:
-        if failure is not None and group.exceptions == (failure,):
+        if failure is not None and (group.exceptions == (failure,) or is_cancellation(group)):
             raise failure from failure.__cause__
         raise
+
+
+def is_cancellation(exc: BaseException) -> bool:
+    """Say whether an exception is cancellation and nothing else, grouped or not."""
+    if isinstance(exc, BaseExceptionGroup):
+        return exc.split(trio.Cancelled)[1] is None
+    return isinstance(exc, trio.Cancelled)

@@ -23,7 +23,7 @@ from typing import Any
 
 import trio
 
-from ..errors import SandboxError, WorkerBroken, WorkerError
+from ..errors import ManifestError, SandboxError, WorkerBroken, WorkerError
 from ..limits import Limits
 from ..sandbox import RuntimeFiles, host_plan, node_files, python_files
 from .breaker import CircuitBreaker
@@ -41,11 +41,13 @@ from .runtimes import (
     python_environment,
 )
 from .spec import WorkerSpec
+from .statistics import PoolStatistics
 from .worker import Worker
 
 __all__ = ["Lease", "PoolStatistics", "WorkerPool", "open_pool"]
 
 _SWEEP_SECONDS = 1.0
+_TIDY_SECONDS = 2.0
 _MAX_HOST_PLANS = 4096
 
 
@@ -62,31 +64,6 @@ class Lease:
     worker: Worker
     warm: bool
     start_ms: float
-
-
-@dataclass(frozen=True, slots=True)
-class PoolStatistics:
-    """A snapshot of the pool for tests and operators.
-
-    Args:
-        live: Worker processes, starting ones included.
-        idle: Of these, waiting for a call.
-        spares: Of the idle, started but without a plugin.
-        waiting: Calls that wait for room.
-        started: Workers started so far.
-        calls: Calls served so far.
-        retired: Ended workers by reason.
-        launcher_restarts: How often the launcher had to be started again.
-    """
-
-    live: int
-    idle: int
-    spares: int
-    waiting: int
-    started: int
-    calls: int
-    retired: dict[str, int]
-    launcher_restarts: int
 
 
 @dataclass(slots=True)
@@ -194,8 +171,11 @@ class WorkerPool:
         try:
             await worker.ping(self._limits.load_ms)
         except BaseException:
-            self._release_room()  # a failed exchange has ended the worker
+            await self._end(worker, "spare failed")
             raise
+        if self._closing:
+            await self._end(worker, "closing")
+            return
         worker.idle_since = trio.current_time()
         self._domain(spec).spares.append(worker)
         self._room.unpark()
@@ -226,6 +206,7 @@ class WorkerPool:
     async def aclose(self) -> None:
         """End every worker that no call is using, and let none start again."""
         self._closing = True
+        self._room.unpark_all()
         with trio.CancelScope(shield=True):
             async with trio.open_nursery() as nursery:
                 for domain in self._domains.values():
@@ -255,7 +236,11 @@ class WorkerPool:
                     return worker, False
                 await self._end(worker, "unusable while idle")
                 continue
-            self._breaker.check(spec)
+            try:
+                self._breaker.check(spec)
+            except WorkerBroken:
+                self._room.unpark()  # whoever is next may have the room that woke this one
+                raise
             # Newcomers queue behind those who already wait.
             if waited or not len(self._room):
                 if self._live < self._limits.max_workers:
@@ -281,14 +266,14 @@ class WorkerPool:
     async def _start(self, spec: WorkerSpec) -> Worker:
         """Start a worker for which room was counted."""
         try:
-            restore_modes(self._modes)
-            directory, plan = await self._host_plan(spec)
-            restore_modes({directory: 0o555})
+            directory, plan = await self._prepare(spec)
             worker = await self._spawn(spec, directory, plan)
         except BaseException as exc:
             self._release_room()
             if isinstance(exc, WorkerBroken):
                 self._breaker.note_failure(spec, str(exc))
+            if isinstance(exc, OSError):
+                raise _refused(spec, "can't be started", "pipes", exc) from exc
             raise
         self._started += 1
         return worker
@@ -316,6 +301,16 @@ class WorkerPool:
             memory_bytes=spec.plan.memory_bytes,
         )
 
+    async def _prepare(self, spec: WorkerSpec) -> tuple[Path, dict[str, Any]]:
+        """Lay out the plugin's files and see that they can be reached."""
+        try:
+            restore_modes(self._modes)
+            directory, plan = await self._host_plan(spec)
+            restore_modes({directory: 0o555})
+        except (OSError, ManifestError) as exc:
+            raise _refused(spec, "can't have its files laid out", "snapshot", exc) from exc
+        return directory, plan
+
     async def _host_plan(self, spec: WorkerSpec) -> tuple[Path, dict[str, Any]]:
         cached = self._host_plans.get(spec.key)
         if cached is not None:
@@ -335,7 +330,7 @@ class WorkerPool:
         return node_files(node, base_data_bytes=self._facts.base_data_bytes)
 
     async def _load(self, worker: Worker, spec: WorkerSpec) -> None:
-        directory, _ = await self._host_plan(spec)
+        directory, _ = await self._prepare(spec)
         try:
             await worker.load(
                 entry=str(directory / spec.entry),
@@ -374,7 +369,8 @@ class WorkerPool:
         child = worker.child
         if not child.has_files and not spec.plan.processes:
             return None
-        with trio.CancelScope(shield=True):
+        with trio.move_on_after(_TIDY_SECONDS) as scope:
+            scope.shield = True
             try:
                 if spec.plan.processes:
                     # Processes may have left the worker's sight, not the launcher's.
@@ -382,11 +378,13 @@ class WorkerPool:
                     if usage["processes"] > 1:
                         return "left processes"
                 if child.has_files:
-                    await self._launcher.clean(child)
+                    if not await self._launcher.clean(child):
+                        return "left files"
                     child.note_clean()
             except WorkerError:
                 return "lost"
-        return None
+        # The caller has its result: a tree that takes longer goes with the worker.
+        return "left files" if scope.cancelled_caught else None
 
     async def _end(self, worker: Worker, reason: str) -> None:
         """End a worker and let a waiting call have its room. Not cancellable."""
@@ -409,7 +407,7 @@ class WorkerPool:
     async def _start_spare(self, spec: WorkerSpec, domain: _Domain) -> None:
         try:
             await self.warm(spec)
-        except (WorkerError, SandboxError):
+        except (WorkerError, SandboxError, OSError):
             return  # the next call meets the same error and reports it
         finally:
             domain.spares_wanted -= 1
@@ -431,6 +429,13 @@ class WorkerPool:
         if domain is None:
             domain = self._domains[spec.key] = _Domain()
         return domain
+
+
+def _refused(spec: WorkerSpec, what: str, step: str, cause: Exception) -> SandboxError:
+    number = cause.errno if isinstance(cause, OSError) else None
+    return SandboxError(
+        "sandbox_unavailable", f"{spec.label} {what}: {cause}", step=step, errno=number
+    )
 
 
 class _Leasing:

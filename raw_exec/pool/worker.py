@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 import trio
 
-from ..errors import RemoteWireError, WorkerBroken
+from ..errors import RemoteWireError, WireError, WorkerBroken
 from ..wire import (
     NEED_DATA,
     Described,
@@ -73,11 +73,9 @@ class Worker:
         self.retire_reason: str | None = None
         self.calls = 0
         self.loaded_exports: frozenset[str] = frozenset()
-        self.ready: Ready | None = None
         self.left: LeftBehind | None = None
         self.base_rss = 0
-        self.started_at = trio.current_time()
-        self.idle_since = self.started_at
+        self.idle_since = trio.current_time()
         self._launcher = launcher
         self._channel = channel
         self._out, self._err = logs
@@ -158,7 +156,6 @@ class Worker:
             event = await worker._exchange(b"", load_ms, "starting the worker")
             if not isinstance(event, Ready):
                 raise worker._violation(f"sent {type(event).__name__} before Ready")
-            worker.ready = event
         except BaseException:
             await worker.end()
             raise
@@ -265,6 +262,9 @@ class Worker:
         self.calls += 1
         data = self._wire.send_describe(id=self._next_id, fn=fn, args=arguments, cwd=cwd)
         event = await self._exchange(data, deadline_ms, f"running {fn}")
+        for log in (self._out, self._err):
+            log.drain()
+            log.take()  # nobody is shown it, and it must not be what the next failure shows
         if isinstance(event, Described):
             return event.value
         if isinstance(event, Failed):
@@ -310,7 +310,9 @@ class Worker:
                         await self._channel.send(rest)
                     event = await self._next_terminal(on_request)
                 except ChannelClosed:
-                    await self._wait_for_exit()
+                    # The notice may have come before this scope was there to be cancelled.
+                    if self.child.exit is None:
+                        await self._wait_for_exit()
         except BaseException as exc:
             await self._abandon(exc, abort_id, grace_ms)
             raise
@@ -400,7 +402,7 @@ class Worker:
             try:
                 await self._answers.send(self._wire.send_abort(id=ident, reason=reason))
                 await self._next_terminal(refuse_aborted)
-            except (ChannelClosed, RemoteWireError):
+            except (ChannelClosed, WireError):  # it may have been read to its end already
                 pass  # it is ended next in any case
             finally:
                 self.child.on_exit = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import selectors
 import socket
@@ -9,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from .protocol import PeerClosed, close_all, receive, send
+from .protocol import CutMessage, PeerClosed, close_all, receive, send
 
 __all__ = ["Control"]
 
@@ -47,6 +48,9 @@ class Control:
             except (PeerClosed, OSError):
                 self.closed = True
                 return
+            except CutMessage as exc:
+                self._refuse_cut(exc.message)
+                continue
             except ValueError as exc:
                 self.post({"op": "error", "message": str(exc)})
                 continue
@@ -54,6 +58,14 @@ class Control:
                 handle(message, fds)
             finally:
                 close_all(fds)
+
+    def _refuse_cut(self, message: dict[str, Any]) -> None:
+        """Fail the one spawn whose descriptors were lost, not everything that runs."""
+        step = {"step": "descriptors", "errno": errno.EMFILE, "message": os.strerror(errno.EMFILE)}
+        if message.get("op") == "spawn":
+            self.post({"op": "spawn_failed", "id": str(message.get("id")), **step})
+        else:
+            self.post({"op": "error", "message": f"{message.get('op')!r:.40} came cut"})
 
     def post(self, message: dict[str, Any], fds: tuple[int, ...] = ()) -> None:
         """Send now or as soon as the supervisor reads again."""

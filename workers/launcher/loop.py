@@ -69,6 +69,7 @@ class Launcher:
         self.probe = Probe()
         self.cgroups = CgroupRoot()
         self.spawns: Spawns | None = None
+        self._told_to_end = False
         self._wake_read, self._wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
 
     def serve(self) -> None:
@@ -80,7 +81,7 @@ class Launcher:
             signal.signal(number, _no_op)
         signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
         self.selector.register(self._wake_read, selectors.EVENT_READ)
-        while not self.control.closed:
+        while not (self.control.closed or self._told_to_end):
             timeout = self.spawns.timeout() if self.spawns is not None else None
             for key, events in self.selector.select(timeout):
                 if key.data is self.control:
@@ -92,7 +93,7 @@ class Launcher:
             if self.spawns is not None:
                 self.spawns.tick()
         if self.spawns is not None:
-            self.spawns.end_all()
+            self.spawns.end_all(supervisor_gone=self.control.closed)
 
     def _on_wake(self) -> None:
         try:
@@ -100,7 +101,7 @@ class Launcher:
         except BlockingIOError:
             return
         if signal.SIGTERM in raised:
-            self.control.closed = True
+            self._told_to_end = True
         if self.spawns is not None:
             self.spawns.reap()
 

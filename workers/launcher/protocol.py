@@ -11,7 +11,16 @@ import os
 import socket
 from typing import Any
 
-__all__ = ["MAX_MESSAGE", "VERSION", "PeerClosed", "close_all", "receive", "send"]
+__all__ = [
+    "MAX_MESSAGE",
+    "VERSION",
+    "CutMessage",
+    "PeerClosed",
+    "close_all",
+    "fits",
+    "receive",
+    "send",
+]
 
 VERSION = 1
 MAX_MESSAGE = 64 * 1024
@@ -22,6 +31,27 @@ class PeerClosed(Exception):
     """The other end of the socket is gone."""
 
 
+class CutMessage(ValueError):
+    """A whole message came without its descriptors: this process can't hold more.
+
+    Args:
+        message: What came.
+    """
+
+    def __init__(self, message: dict[str, Any]) -> None:
+        super().__init__("descriptors of a message could not be taken")
+        self.message = message
+
+
+def _encode(message: dict[str, Any]) -> bytes:
+    return json.dumps(message, separators=(",", ":")).encode()
+
+
+def fits(message: dict[str, Any]) -> bool:
+    """Say whether a message is short enough for a packet."""
+    return len(_encode(message)) <= MAX_MESSAGE
+
+
 def send(sock: socket.socket, message: dict[str, Any], fds: tuple[int, ...] = ()) -> None:
     """Send one message.
 
@@ -29,7 +59,7 @@ def send(sock: socket.socket, message: dict[str, Any], fds: tuple[int, ...] = ()
         PeerClosed: The other end is gone.
         ValueError: The message is longer than a packet may be.
     """
-    data = json.dumps(message, separators=(",", ":")).encode()
+    data = _encode(message)
     if len(data) > MAX_MESSAGE:
         raise ValueError(f"message of {len(data)} bytes is over {MAX_MESSAGE}")
     try:
@@ -46,6 +76,7 @@ def receive(sock: socket.socket) -> tuple[dict[str, Any], list[int]]:
 
     Raises:
         PeerClosed: End of file.
+        CutMessage: Its descriptors are lost.
         ValueError: The packet is not a JSON object, or was cut.
     """
     try:
@@ -58,11 +89,13 @@ def receive(sock: socket.socket) -> tuple[dict[str, Any], list[int]]:
     if not data:
         raise PeerClosed
     try:
-        if len(data) > MAX_MESSAGE or flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
-            raise ValueError(f"message is over {MAX_MESSAGE} bytes or {_MAX_FDS} descriptors")
+        if len(data) > MAX_MESSAGE or flags & socket.MSG_TRUNC:
+            raise ValueError(f"message is over {MAX_MESSAGE} bytes")
         message = json.loads(data)
         if not isinstance(message, dict):
             raise ValueError("message is not an object")
+        if flags & socket.MSG_CTRUNC:
+            raise CutMessage(message)
     except ValueError:
         close_all(fds)
         raise

@@ -244,7 +244,10 @@ def measure(top: int) -> Usage:
             with os.scandir(current) as listing:
                 for entry in listing:
                     entries += 1
-                    status = entry.stat(follow_symlinks=False)
+                    try:
+                        status = entry.stat(follow_symlinks=False)
+                    except OSError:
+                        continue  # Removed meanwhile; what lies beside it counts all the same.
                     total += status.st_blocks * 512
                     if stat.S_ISDIR(status.st_mode) and status.st_dev == device:
                         parent.names.append(entry.name)

@@ -21,7 +21,7 @@ from .cleaner import Cleaner, within_budget
 from .control import Control
 from .plan import parse_plan
 from .priority import prefer_this_process
-from .protocol import PeerClosed, close_all, receive, send
+from .protocol import MAX_MESSAGE, PeerClosed, close_all, fits, receive, send
 from .request import SpawnRequest, check_message, encode_request
 from .spawn import Spawn, choose_stub
 from .steps import StepFailed, step
@@ -78,6 +78,7 @@ class Spawns:
         # Race: a child the zygote forked can end before its number is known.
         self.early: dict[int, tuple[int, Any]] = {}
         self.cleaners: dict[int, Cleaner] = {}
+        self._ending = False
 
     def start(self, message: dict[str, Any], fds: list[int]) -> None:
         """Take a ``spawn`` message: check it, decide how, fork."""
@@ -89,7 +90,8 @@ class Spawns:
             plan = parse_plan(message.get("plan"))
             stub, namespaces, use_cgroup = choose_stub(plan, self._capabilities)
             if message["kind"] == "python":
-                self.zygote.check()
+                with step("fork"):
+                    self.zygote.check()
             spawn = Spawn(spawn_id, plan, stub)
             if plan.processes and not use_cgroup:
                 prefer_this_process()
@@ -141,6 +143,9 @@ class Spawns:
         spawn.scratch_name = name
 
     def _fork(self, spawn: Spawn, request: SpawnRequest, fds: list[int]) -> None:
+        body = {"request": encode_request(request)} if request.kind == "python" else {}
+        if not fits(body):
+            raise StepFailed("request", 0, f"it is over {MAX_MESSAGE} bytes with what we add")
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
         channel: socket.socket | None = None
@@ -151,13 +156,13 @@ class Spawns:
         if request.kind == "python":
             self.zygote.fork(theirs)
             more = (channel.fileno(),) if channel else ()
-            send(ours, {"request": encode_request(request)}, (*fds, *more))
+            send(ours, body, (*fds, *more))
         else:
             pid = os.fork()
             if pid == 0:
                 run_child(request, fds, Report(theirs), channel, None)
-            self._own(spawn, pid)
             spawn.main_pid = pid
+            self._own(spawn, pid)
         theirs.close()
         if channel is not None:
             channel.close()
@@ -165,6 +170,7 @@ class Spawns:
         self.selector.register(ours, selectors.EVENT_READ, spawn)
 
     def _own(self, spawn: Spawn, pid: int) -> None:
+        # ``main_pid`` is set first: it may have ended, and its status is taken here.
         spawn.pids.add(pid)
         self.by_pid[pid] = spawn
         if pid in self.early:
@@ -197,8 +203,8 @@ class Spawns:
                 failed["step"], failed["errno"], failed["message"]
             )
         elif "pid" in message:
-            self._own(spawn, message["pid"])
             spawn.main_pid = message["pid"]
+            self._own(spawn, message["pid"])
         elif "stub" in message:
             spawn.main_pid = message["stub"]
             self._own(spawn, message["stub"])
@@ -295,15 +301,16 @@ class Spawns:
         """Remove what it left, then report its end. The tree is gone."""
         spawn.state, ran = "over", spawn.state == "running"
         name, root = spawn.scratch_name, self.root_fd
+        at_once = self._ending or self.control.closed
         if name is not None:
-            if not scratch_files.remove(root, name, within_budget()) and not self.control.closed:
+            if not scratch_files.remove(root, name, within_budget()) and not at_once:
                 self._clean_in_child(
                     lambda: scratch_files.Usage(0, 0, scratch_files.remove(root, name)),
                     {root},
                     lambda _usage: self._report_end(spawn, ran=ran),
                 )
                 return
-            if self.control.closed:
+            if at_once:
                 scratch_files.remove(root, name)
         self._report_end(spawn, ran=ran)
 
@@ -361,7 +368,13 @@ class Spawns:
 
         def answer(usage: scratch_files.Usage) -> None:
             self.control.post(
-                {"op": "cleaned", "id": spawn_id, "bytes": usage.bytes, "entries": usage.entries}
+                {
+                    "op": "cleaned",
+                    "id": spawn_id,
+                    "bytes": usage.bytes,
+                    "entries": usage.entries,
+                    "complete": usage.complete,
+                }
             )
 
         if spawn is None or spawn.scratch_fd is None:
@@ -389,7 +402,11 @@ class Spawns:
         keep: set[int],
         done: Callable[[scratch_files.Usage], None],
     ) -> None:
-        cleaner = Cleaner(work, keep, done)
+        try:
+            cleaner = Cleaner(work, keep, done)
+        except OSError:  # no process or descriptor to be had
+            done(scratch_files.Usage(0, 0, False))
+            return
         self.cleaners[cleaner.pid] = cleaner
 
     def timeout(self) -> float | None:
@@ -435,8 +452,13 @@ class Spawns:
         if spawn.limit is not None:
             self.kill(spawn)
 
-    def end_all(self) -> None:
-        """Kill everything, reap it, remove what it left. Bounded, so never a hang."""
+    def end_all(self, *, supervisor_gone: bool) -> None:
+        """Kill everything, reap it, remove what it left. Bounded, so never a hang.
+
+        Args:
+            supervisor_gone: Nobody else will remove its private directory.
+        """
+        self._ending = True
         end = time.monotonic() + _SHUTDOWN_SECONDS
         self.zygote.kill()
         for spawn in list(self.spawns.values()):
@@ -452,7 +474,7 @@ class Spawns:
             self._finish(spawn)
         scratch_files.empty(self.root_fd)  # What a killed cleaner had not finished.
         self.cgroups.close()
-        if self._remove_at_end is not None:
+        if supervisor_gone and self._remove_at_end is not None:
             self._remove_private(self._remove_at_end)
 
     def _remove_private(self, path: str) -> None:

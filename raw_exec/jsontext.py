@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NoReturn
 
-from .errors import Problem, RawExecError
+from .errors import Problem, ProblemError
 from .limits import MAX_JSON_DEPTH, MAX_JSON_NODES, MAX_SAFE_INTEGER
 from .values import JsonValue, escape_pointer
 
@@ -64,27 +64,14 @@ _SYNTAX: Final = {
 }
 
 
-class JsonTextError(RawExecError):
+class JsonTextError(ProblemError):
     """A text is not JSON as this package accepts it, or a file can not be read as one.
 
     ``code`` is ``json_invalid``, ``json_too_large``, ``json_too_deep``, ``json_too_many_values``,
     ``not_a_regular_file`` or ``file_too_large``.
 
-    Args:
-        problems: Every place found, with line and column; at most 20.
+    ``problems`` names every place found, with line and column; at most 20.
     """
-
-    def __init__(
-        self,
-        code: str,
-        message: str,
-        *,
-        where: str | None = None,
-        hint: str | None = None,
-        problems: tuple[Problem, ...] = (),
-    ) -> None:
-        super().__init__(code, message, where=where, hint=hint)
-        self.problems = problems
 
 
 class _Refused(Exception):

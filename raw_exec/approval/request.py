@@ -93,7 +93,8 @@ def normalise_answer(value: object) -> Answer:
     answer denies: a mistake in a callback must not approve.
     """
     if isinstance(value, Answer):
-        return Answer(value.allow is True, value.reason)
+        reason = value.reason if isinstance(value.reason, str) else None
+        return Answer(value.allow is True, reason)
     if value is True or value == "allow":
         return Answer(True)
     if value is False or value == "deny":

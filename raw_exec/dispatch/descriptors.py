@@ -18,7 +18,14 @@ import trio
 
 from ..builtin import BUILTIN_DESCRIPTORS, BuiltinDescriptor
 from ..effects import DescriptorFailed, DescriptorModule, EngineUnsupported, WasmEngine
-from ..errors import CallRefused, RemoteWireError, SandboxError, WorkerBroken, WorkerError
+from ..errors import (
+    CallRefused,
+    ManifestError,
+    RemoteWireError,
+    SandboxError,
+    WorkerBroken,
+    WorkerError,
+)
 from ..limits import Limits
 from ..pool import LoadFailure, WorkerPool, WorkerSpec
 from ..sandbox import SandboxPlan
@@ -166,15 +173,19 @@ class DescriptorService:
         if known is None:
             known = self._tools.setdefault(tool.snapshot.digest, _ToolDescriptors())
         if known.exports is not None or known.fallback is not None:
-            return known if known.exports or known.fallback else None
+            return known if known.exports or known.fallback is not None else None
         async with known.lock:
             if known.exports is None and known.fallback is None:
                 await self._load(tool, known, stage)
-        return known if known.exports or known.fallback else None
+        return known if known.exports or known.fallback is not None else None
 
     async def _load(self, tool: Tool, known: _ToolDescriptors, stage: str) -> None:
         entry = tool.manifest.entry.removeprefix("./")
-        if not _MENTIONS.search(tool.snapshot.read(entry)):
+        try:
+            source = tool.snapshot.read(entry)
+        except ManifestError as exc:
+            raise _refused(tool, stage, exc.code, str(exc)) from exc
+        if not _MENTIONS.search(source):
             known.exports = frozenset()
             return
         if tool.language != "esm":
@@ -185,6 +196,8 @@ class DescriptorService:
         except EngineUnsupported as exc:
             known.fallback = exc.message
             return
+        except ManifestError as exc:
+            raise _refused(tool, stage, exc.code, str(exc)) from exc
         except DescriptorFailed as exc:
             raise _refused(
                 tool, stage, exc.code, f"its module failed to load: {exc.message}"
@@ -199,7 +212,7 @@ class DescriptorService:
                 self._engine = WasmEngine.open(cache_dir=self._cache_dir)
         entry = tool.manifest.entry.removeprefix("./")
         return self._engine.load(
-            _reader(tool),
+            tool.snapshot.files_for_engine(),
             entry,
             deadline_ms=self._limits.descriptor_ms,
             load_ms=self._limits.load_ms,
@@ -217,16 +230,14 @@ class DescriptorService:
         if known.fallback is not None:
             return await self._run_in_worker(tool, fn, arguments, cwd, stage)
         async with known.room:
-            module = known.idle.pop() if known.idle else None
-            if module is None:
-                module = await trio.to_thread.run_sync(known.modules[0].fork)
-                known.modules.append(module)
             try:
-                return await self._run_in_engine(known, module, fn, arguments, cwd)
+                module = known.idle.pop() if known.idle else await _fork(known)
+                try:
+                    return await self._run_in_engine(known, module, fn, arguments, cwd)
+                finally:
+                    known.idle.append(module)
             except DescriptorFailed as exc:
                 raise _refused(tool, stage, exc.code, exc.message) from exc
-            finally:
-                known.idle.append(module)
 
     async def _run_in_engine(
         self, known: _ToolDescriptors, module: DescriptorModule, fn: str, arguments: Any, cwd: str
@@ -297,19 +308,15 @@ class DescriptorService:
         return value
 
 
+async def _fork(known: _ToolDescriptors) -> DescriptorModule:
+    module = await trio.to_thread.run_sync(known.modules[0].fork)
+    known.modules.append(module)
+    return module
+
+
 def _builtin(tool: Tool) -> BuiltinDescriptor | None:
     """Return the trusted descriptors of a tool of this package."""
     return BUILTIN_DESCRIPTORS.get(tool.manifest.id) if tool.source == "builtin" else None
-
-
-def _reader(tool: Tool) -> Callable[[str], bytes | None]:
-    """Give the engine the snapshot's files; what is not there is ``None``."""
-    snapshot = tool.snapshot
-
-    def read(path: str) -> bytes | None:
-        return None if snapshot.find(path) is None else snapshot.read(path)
-
-    return read
 
 
 def _refused(tool: Tool, stage: str, kind: str, message: str) -> CallRefused:

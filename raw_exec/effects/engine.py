@@ -145,7 +145,17 @@ class WasmEngine:
         return DescriptorFailed("trap", f"the engine stopped while {doing}: {_reason(error)}")
 
     def new_instance(self, image: Image, memory_bytes: int) -> Instance:
-        return instantiate(self._guest, image, memory_bytes)
+        """Return a fresh instance of a loaded plugin.
+
+        Raises:
+            DescriptorFailed: Code ``memory``: the host has none left for it.
+        """
+        import wasmtime
+
+        try:
+            return instantiate(self._guest, image, memory_bytes)
+        except (MemoryError, wasmtime.WasmtimeError) as exc:
+            raise DescriptorFailed("memory", f"no memory for another engine: {exc}") from exc
 
     def now_ns(self) -> int:
         return self._clock()

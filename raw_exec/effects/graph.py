@@ -32,6 +32,9 @@ PLUGIN_ROOT = "/plugin/"
 # go another way, so a wrong answer would not even be an error: a worker is asked instead.
 _LACKING = re.compile(r"\b(Intl|WebAssembly)\b")
 
+# The second name may be the first of the next pair: ``a.b.c``.
+_MEMBER = re.compile(r"(?<![\w$])([A-Za-z_$][\w$]*)\s*\??\.\s*(?=([A-Za-z_$][\w$]*))")
+
 MAX_GRAPH_MODULES = 2000
 MAX_GRAPH_BYTES = 8 * 1024 * 1024
 
@@ -46,7 +49,10 @@ def build_graph(read: Read, entry: str) -> list[ModuleSource]:
     Raises:
         EngineUnsupported: With the reason, for a fallback to a descriptor worker.
     """
-    return _Graph(read).build(posixpath.normpath(entry))
+    try:
+        return _Graph(read).build(posixpath.normpath(entry))
+    except RecursionError:
+        raise EngineUnsupported("a package.json of its nests too deeply") from None
 
 
 class _Graph:
@@ -83,10 +89,13 @@ class _Graph:
             raise EngineUnsupported(f"it mentions {lacking[0]}, which is not here", where=path)
         targets: list[str] = []
         needs: list[str] = []
+        members: dict[str, set[str]] | None = None
         for wanted in scan.imports:
             builtin = builtin_name(wanted.specifier)
             if builtin is not None:
-                self._use_builtin(builtin, wanted, text, path)
+                if wanted.namespace is not None and members is None:
+                    members = _members(text)
+                self._use_builtin(builtin, wanted, members or {}, path)
                 targets.append(f"node:{builtin}")
                 continue
             found = self._find(wanted, path)
@@ -157,14 +166,23 @@ class _Graph:
             return None
         return f"{wanted.specifier!r} is CommonJS ({path})"
 
-    def _use_builtin(self, name: str, wanted: Import, text: str, importer: str) -> None:
+    def _use_builtin(
+        self, name: str, wanted: Import, members: dict[str, set[str]], importer: str
+    ) -> None:
         names = self._builtins.setdefault(name, set())
         names.update(wanted.names)
         if wanted.namespace == "*":
             raise EngineUnsupported(f"cannot re-export all of {name!r}", where=importer)
         if wanted.namespace is not None:
-            local = re.escape(wanted.namespace)
-            names.update(re.findall(rf"\b{local}\s*\??\.\s*([A-Za-z_$][\w$]*)", text))
+            names.update(members.get(wanted.namespace, ()))
+
+
+def _members(text: str) -> dict[str, set[str]]:
+    """Return, for each name in a text, what is asked of it with a dot."""
+    found: dict[str, set[str]] = {}
+    for match in _MEMBER.finditer(text):
+        found.setdefault(match.group(1), set()).add(match.group(2))
+    return found
 
 
 def _rewrite(text: str, imports: tuple[Import, ...], targets: list[str]) -> str:

@@ -115,7 +115,7 @@ def scan_module(text: str) -> Scan:
     """Return the static imports of ``text``, in order.
 
     Raises:
-        LexError: At a string, template or comment without end.
+        LexError: At a string, template, comment or regular expression without end.
     """
     return _Scanner(text).scan()
 
@@ -213,12 +213,15 @@ class _Scanner:
             or (kind == "punct" and value not in ("++", "--"))
             or (kind == "word" and value in _BEFORE_REGEX and self._before_previous[1] != ".")
         )
-        match = _REGEX.match(self._text, self._at) if is_regex else None
-        if match is None:
-            if self._text.startswith("/*", self._at):
-                raise LexError(f"a comment without end at character {self._at}")
+        # Either error ends the scan: each such place costs a look at all that follows.
+        if self._text.startswith("/*", self._at):
+            raise LexError(f"a comment without end at character {self._at}")
+        if not is_regex:
             self._at += 1
             return "punct", "/"
+        match = _REGEX.match(self._text, self._at)
+        if match is None:
+            raise LexError(f"a regular expression without end at character {self._at}")
         self._at = match.end()
         return "value", "/"
 

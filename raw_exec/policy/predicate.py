@@ -21,7 +21,7 @@ import re2
 from ..errors import PolicyError
 from ..schema import CompiledSchema, parse_path, resolve_string_path
 from ..schema.patterns import PatternRefused, compile_pattern, pattern_options
-from ..values import escape_pointer
+from ..schema.problems import pointer_of
 
 __all__ = [
     "BoundPredicate",
@@ -80,7 +80,7 @@ class BoundPredicate:
         """
         for text, path in _strings(value, self.steps):
             if self.compiled.search(text.encode("utf-8", "surrogatepass")) is not None:
-                return _pointer(path)
+                return pointer_of(path)
         return None
 
 
@@ -203,10 +203,6 @@ def _strings(
         yield value, path
 
 
-def _pointer(path: _Path) -> str:
-    return "".join(f"/{escape_pointer(str(step))}" for step in path)
-
-
 PredicateMatches = dict[int, str]
 """Index of each predicate that matched, and the pointer of its first matching string."""
 
@@ -244,7 +240,7 @@ class PredicateSet:
             for text, path in _strings(value, steps):
                 for index in find(text.encode("utf-8", "surrogatepass")):
                     if index not in matches:
-                        matches[index] = _pointer(path)
+                        matches[index] = pointer_of(path)
                         left -= 1
                 if not left:
                     break

@@ -10,9 +10,6 @@ import pytest
 from raw_exec.effects import EngineUnsupported
 from raw_exec.effects.graph import build_graph
 from raw_exec.effects.lexer import Import, LexError, scan_module
-from requires import require
-
-LIBRARIES = Path(__file__).parents[1] / "npm"
 
 
 def found(text: str) -> list[tuple[str, tuple[str, ...], str | None]]:
@@ -98,10 +95,32 @@ def test_what_is_not_javascript_is_an_error_or_has_no_imports(text: str) -> None
         scan_module(text)
 
 
+@pytest.mark.parametrize(
+    ("piece", "reason"),
+    [("/* ", "comment"), ("=/[", "regular expression")],
+)
+def test_the_first_thing_without_end_ends_the_scan(piece: str, reason: str) -> None:
+    """Looking on from each of them would take a time that grows with the square of the text."""
+    with pytest.raises(LexError, match=f"a {reason} without end at character [0-9]"):
+        scan_module(piece * 200_000 + "\nimport 'a'")
+
+
+def test_many_namespaces_of_builtins_are_looked_up_in_one_pass() -> None:
+    """As many imports as fit in a file must not mean as many searches through it."""
+    imports = "".join(f"import * as n{i} from 'node:fs';\n" for i in range(20_000))
+    text = imports + "export const f = () => n7.open(n9 ?. stat.sep, n11.promises.name, n.no)"
+    found = build_graph({"index.mjs": text.encode()}.get, "index.mjs")
+    assert [module.name for module in found if "index" in module.name] == ["/plugin/index.mjs"]
+    shim = next(module.text.decode() for module in found if module.name == "node:fs")
+    wanted = ("open", "stat", "promises", "no", "sep")
+    assert [name in shim for name in wanted] == [True, True, True, False, False]
+
+
 def names(files: dict[str, str], entry: str = "index.mjs") -> list[str]:
     return [m.name for m in build_graph({k: v.encode() for k, v in files.items()}.get, entry)]
 
 
+NESTED = "[" * 900 + '"./a.js"' + "]" * 900
 COMMONJS = '{"type": "commonjs"}'
 PACKAGE = '{"name": "p", "type": "module", "exports": %s}'
 
@@ -212,6 +231,7 @@ def test_modules_that_import_one_another_load(load) -> None:
         ("import './x.mjs'", {"x.mjs": "` import 'a'"}, "template"),
         ("export const f = () => new Intl.Collator()", {}, "mentions Intl"),
         ("import './x.mjs'", {"x.mjs": " " * 9_000_000}, "larger"),
+        ("import 'p'", {"node_modules/p/package.json": PACKAGE % NESTED}, "nests too deeply"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_loaded_is_unsupported_with_the_reason(load, text, files, reason) -> None:
@@ -233,33 +253,31 @@ LOADABLE = {
 ANSWERS = {"zod": "too_small", "yaml": '{"a":[1]}', "marked": "<p><em>x</em></p>", "diff": "2"}
 
 
-def read_library(name: str, entry: str):
+def read_library(npm: Path, entry: str):
     def read(path: str) -> bytes | None:
         if path == "index.mjs":
             return entry.encode()
-        file = LIBRARIES / path
+        file = npm / path
         return file.read_bytes() if file.is_file() else None
 
-    installed = (LIBRARIES / "node_modules" / name / "package.json").is_file()
-    require("npm", installed, f"tests/npm has no node_modules/{name}")
     return read
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LOADABLE)
-def test_esm_libraries_run_in_process(engine, name: str) -> None:
+def test_esm_libraries_run_in_process(engine, npm: Path, name: str) -> None:
     """Issue 2: descriptors that import real packages."""
     module = engine.load(
-        read_library(name, LOADABLE[name]), "./index.mjs", deadline_ms=5000, load_ms=30_000
+        read_library(npm, LOADABLE[name]), "./index.mjs", deadline_ms=5000, load_ms=30_000
     )
     assert module.validate_args({"path": ""}) == ANSWERS[name]
     module.close()
 
 
 @pytest.mark.parametrize("name", ["semver", "cheerio", "execa"])
-def test_libraries_with_commonjs_parts_are_left_to_a_worker(engine, name: str) -> None:
+def test_libraries_with_commonjs_parts_are_left_to_a_worker(engine, npm: Path, name: str) -> None:
     """Ours: the reason names the CommonJS file."""
     with pytest.raises(EngineUnsupported, match=r"is CommonJS \(node_modules/"):
         engine.load(
-            read_library(name, f"import * as x from '{name}'"), "index.mjs", deadline_ms=1000
+            read_library(npm, f"import * as x from '{name}'"), "index.mjs", deadline_ms=1000
         )

@@ -10,15 +10,14 @@ import trio
 
 from .bare_echo import EchoProcess
 from .claims import Bench, BenchmarkFailed, Claim
-from .entrants import TRIO_PARALLEL, add_peer, echo_in_this_process
-from .measure import Contestant, Round, Unavailable, interleave_into
+from .entrants import TRIO_PARALLEL, add_peer, trio_parallel_call
+from .measure import Contestant, Round, interleave_into
 from .report import Goal, Section
-from .workspace import ECHO, call_tool, open_bench_runtime, write_workspace
+from .workspace import ARGUMENTS, ECHO, call_tool, open_bench_runtime, write_workspace
 
 CALLERS = 8
 BASE = "bare echo, 8 processes"
 OURS = "raw_exec, 8 workers"
-ARGUMENTS = {"text": "Ship the docs\n", "count": 3}
 
 
 def _crowd(make_call: Callable[[int], Callable[[], Awaitable[object]]]) -> Round:
@@ -73,18 +72,8 @@ async def run(bench: Bench, section: Section) -> None:
 
 
 def _trio_parallel() -> Round:
-    try:
-        import trio_parallel
-    except ImportError as exc:
-        raise Unavailable(f"the package 'trio-parallel' is not installed: {exc}") from exc
-    limiter = trio.CapacityLimiter(CALLERS)
-
-    def make(_number: int) -> Callable[[], Awaitable[object]]:
-        return lambda: trio_parallel.run_sync(
-            echo_in_this_process, dict(ARGUMENTS), limiter=limiter
-        )
-
-    return _crowd(make)
+    call = trio_parallel_call(ARGUMENTS, trio.CapacityLimiter(CALLERS))
+    return _crowd(lambda _number: call)
 
 
 def judge(section: Section) -> list[Goal]:

@@ -14,6 +14,7 @@ from .mcp_peers import server_command, start_and_call
 from .measure import Contestant, Round, interleave_into, timed
 from .report import Goal, Section, Summary, ratio_goal
 from .workspace import (
+    ARGUMENTS,
     ECHO,
     Workspace,
     call_tool,
@@ -29,7 +30,6 @@ WORKER_ONLY = "raw_exec, launcher running, no worker"
 NOTHING = "raw_exec, runtime open, no launcher"
 ALL = "raw_exec, configuration read, runtime opened, first call"
 SPARE = "raw_exec, a spare is ready"
-ARGUMENTS = {"text": "Ship the docs\n", "count": 3}
 
 
 async def run(bench: Bench, section: Section) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
 from typing import Any
+
+import trio
 
 from .bare_echo import EchoProcess
 from .claims import BenchmarkFailed
@@ -18,9 +20,9 @@ __all__ = [
     "TRIO_PARALLEL",
     "add_mcp_peers",
     "add_peer",
-    "echo_in_this_process",
     "echo_round",
     "raw_round",
+    "trio_parallel_call",
     "trio_parallel_round",
 ]
 
@@ -58,7 +60,6 @@ def add_mcp_peers(
     arguments: Mapping[str, Any],
     *,
     calls: int = 0,
-    rounds: int = 0,
 ) -> None:
     """Add both MCP servers; they are ended when the stack is."""
     for name, kind in ((MCP_TYPESCRIPT, "typescript"), (MCP_PYTHON, "python")):
@@ -66,7 +67,7 @@ def add_mcp_peers(
         def make(kind: str = kind) -> Round:
             return stack.enter_context(open_mcp_peer(kind)).calls(arguments)
 
-        add_peer(section, contestants, name, make, calls=calls, rounds=rounds)
+        add_peer(section, contestants, name, make, calls=calls)
 
 
 def echo_round(echo: EchoProcess, arguments: Mapping[str, Any]) -> Round:
@@ -95,8 +96,10 @@ def echo_in_this_process(arguments: dict[str, Any]) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": arguments["text"]}]}
 
 
-def trio_parallel_round(arguments: Mapping[str, Any]) -> Round:
-    """Return a round of trio-parallel calls.
+def trio_parallel_call(
+    arguments: Mapping[str, Any], limiter: trio.CapacityLimiter | None = None
+) -> Callable[[], Awaitable[object]]:
+    """Return a call of trio-parallel, in as many workers as the limiter allows.
 
     Raises:
         Unavailable: It is not installed.
@@ -106,8 +109,13 @@ def trio_parallel_round(arguments: Mapping[str, Any]) -> Round:
     except ImportError as exc:
         raise Unavailable(f"the package 'trio-parallel' is not installed: {exc}") from exc
     plain = dict(arguments)
+    return lambda: trio_parallel.run_sync(echo_in_this_process, plain, limiter=limiter)
 
-    async def call() -> None:
-        await trio_parallel.run_sync(echo_in_this_process, plain)
 
-    return timed(call)
+def trio_parallel_round(arguments: Mapping[str, Any]) -> Round:
+    """Return a round of trio-parallel calls.
+
+    Raises:
+        Unavailable: It is not installed.
+    """
+    return timed(trio_parallel_call(arguments))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgpack
@@ -13,9 +13,9 @@ from .claims import Bench, BenchmarkFailed, Claim
 from .measure import Contestant, batched, interleave_into
 from .payload import text_of_a_mib
 from .report import Goal, Section
+from .workspace import ARGUMENTS
 
 BASE = "msgpack alone, a small call out and back"
-SMALL = {"text": "Ship the docs\n", "count": 3}
 _LIMIT = 32 * 1024 * 1024
 _STATE = {
     "timers": 0,
@@ -58,7 +58,7 @@ def _connection() -> WorkerConnection:
     return wire
 
 
-def _exchange(arguments: dict[str, Any]) -> Callable[[], None]:
+def _exchange(arguments: Mapping[str, Any]) -> Callable[[], None]:
     """Return one call out and its result in, over a connection of its own."""
     wire = _connection()
     text = arguments["text"]
@@ -88,7 +88,7 @@ def _exchange(arguments: dict[str, Any]) -> Callable[[], None]:
     return run
 
 
-def _bare(arguments: dict[str, Any]) -> Callable[[], None]:
+def _bare(arguments: Mapping[str, Any]) -> Callable[[], None]:
     answer = msgpack.packb(_answer(0x7FFF_FFFF, arguments["text"]))
 
     def run() -> None:
@@ -114,8 +114,8 @@ async def run(bench: Bench, section: Section) -> None:
     """Fill the table."""
     large = {"text": text_of_a_mib("The quick brown fox jumps over the lazy dog again.\n")}
     contestants = [
-        Contestant(BASE, batched(_bare(SMALL), 50)),
-        Contestant("connection, a small call out and back", batched(_exchange(SMALL), 50)),
+        Contestant(BASE, batched(_bare(ARGUMENTS), 50)),
+        Contestant("connection, a small call out and back", batched(_exchange(ARGUMENTS), 50)),
         Contestant("frame reader, 16 small frames", batched(_cut_frames(), 50)),
         Contestant("msgpack alone, 1 MiB out and back", batched(_bare(large), 1)),
         Contestant("connection, 1 MiB out and back", batched(_exchange(large), 1)),

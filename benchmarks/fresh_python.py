@@ -13,13 +13,12 @@ from .claims import Bench, BenchmarkFailed, Claim
 from .host import run_to_end
 from .measure import Contestant, Round, interleave_into, timed
 from .report import Goal, Section
-from .workspace import ECHO, PYTHON_ECHO, call_tool, open_bench_runtime, write_workspace
+from .workspace import ARGUMENTS, ECHO, PYTHON_ECHO, call_tool, open_bench_runtime, write_workspace
 
 BASE = "python -I -S -c 0"
 FRESH = "raw_exec, Python, new process inside the call"
 FROM_SPARE = "raw_exec, Python, from a ready spare"
 FROM_SPARE_ESM = "raw_exec, ESM, from a ready spare"
-ARGUMENTS = {"text": "Ship the docs\n", "count": 3}
 _SPARE_SECONDS = 10
 
 

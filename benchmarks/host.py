@@ -6,6 +6,7 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Mapping
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -42,14 +43,25 @@ def node_path() -> str:
         raise Unavailable(str(exc)) from exc
 
 
-def run_to_end(argv: list[str]) -> str:
+def run_to_end(
+    argv: list[str], *, env: Mapping[str, str] | None = None, cwd: Path | None = None
+) -> str:
     """Run a program in a clean environment and return what it printed.
+
+    Args:
+        env: Added to the clean environment.
 
     Raises:
         Unavailable: It did not end with 0.
     """
     done = subprocess.run(
-        argv, env=clean_environment(), capture_output=True, text=True, check=False, timeout=300
+        argv,
+        env={**clean_environment(), **(env or {})},
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
     )
     if done.returncode != 0:
         tail = done.stderr.strip().splitlines()[-1:] or ["it printed nothing"]

@@ -17,6 +17,7 @@ from .claims import Bench, BenchmarkFailed, Claim
 from .measure import Contestant, interleave_into, timed
 from .report import Goal, Section, ratio_goal, summarise
 from .workspace import (
+    ARGUMENTS,
     ECHO,
     Workspace,
     call_tool,
@@ -30,7 +31,6 @@ BASE = "dispatch, 1 tool"
 MANY = "dispatch, 10,000 tools"
 LIST = "list 10,000 tools, each with a schema of its own"
 LIST_ALIKE = "list 10,000 tools, all with the same schema"
-ARGUMENTS = {"text": "Ship the docs\n", "count": 3}
 
 
 async def run(bench: Bench, section: Section) -> None:

@@ -14,14 +14,13 @@ from .claims import Bench, BenchmarkFailed, Claim
 from .host import pss_bytes
 from .measure import Contestant, Round, interleave_into
 from .report import Goal, Section, ratio_goal
-from .workspace import ECHO, PYTHON_ECHO, call_tool, open_bench_runtime, write_workspace
+from .workspace import ARGUMENTS, ECHO, PYTHON_ECHO, call_tool, open_bench_runtime, write_workspace
 
 BASE = "bare Node, blocked in a read"
 NODE = "raw_exec Node worker"
 NODE_TREE = "raw_exec Node worker and what keeps it"
 PYTHON = "raw_exec Python worker"
 PYTHON_TREE = "raw_exec Python worker and what keeps it"
-ARGUMENTS = {"text": "Ship the docs\n", "count": 3}
 _MIB = 1024 * 1024
 
 

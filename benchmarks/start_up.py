@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
-from .claims import Bench, BenchmarkFailed, Claim
-from .host import clean_environment
+from .claims import Bench, Claim
+from .host import run_to_end
 from .measure import Contestant, Round, interleave_into, timed
 from .report import Goal, Section
 from .workspace import ECHO, Workspace, write_workspace
@@ -25,19 +24,14 @@ def raw_command() -> list[str]:
 
 
 def _program(argv: list[str], home: Path) -> Round:
-    environment = clean_environment() | {
+    env = {
         "PYTHONPATH": str(REPOSITORY),
         "HOME": str(home),
         "XDG_CACHE_HOME": str(home / "cache"),
     }
 
     async def call() -> None:
-        done = subprocess.run(  # noqa: ASYNC221 - nothing else runs meanwhile
-            argv, env=environment, capture_output=True, text=True, check=False, cwd=home
-        )
-        if done.returncode != 0:
-            tail = done.stderr.strip().splitlines()[-1:] or ["it printed nothing"]
-            raise BenchmarkFailed(f"ended with {done.returncode}: {tail[0]:.200}")
+        run_to_end(argv, env=env, cwd=home)
 
     return timed(call)
 

@@ -21,6 +21,7 @@ from .entrants import (
 from .measure import Contestant, Round, interleave_into, timed
 from .report import Goal, Section, ratio_goal
 from .workspace import (
+    ARGUMENTS,
     DESCRIBED,
     ECHO,
     PYTHON_ECHO,
@@ -32,7 +33,6 @@ from .workspace import (
 BASE = "bare echo (msgpack, async handler)"
 PLAIN = "raw_exec, sandboxed ESM"
 WITH_DESCRIPTORS = "raw_exec, + validateArgs, describeEffects, a rule"
-ARGUMENTS = {"text": "Ship the docs\n", "count": 3}
 
 
 async def run(bench: Bench, section: Section) -> None:

@@ -16,6 +16,7 @@ from raw_exec.pool import WorkerSpec
 from .claims import Bench, BenchmarkFailed
 
 __all__ = [
+    "ARGUMENTS",
     "DESCRIBED",
     "ECHO",
     "PYTHON_ECHO",
@@ -29,6 +30,8 @@ __all__ = [
     "write_workspace",
 ]
 
+ARGUMENTS: Mapping[str, Any] = {"text": "Ship the docs\n", "count": 3}
+"""What every tool here takes."""
 _INPUT_SCHEMA: Mapping[str, Any] = {
     "type": "object",
     "properties": {"text": {"type": "string"}, "count": {"type": "integer", "minimum": 0}},

@@ -118,7 +118,8 @@ async def run(home: Path) -> int:
                 result = await dispatch("hostile", arguments, timeout_seconds=1)
                 show_outcome(result)
                 show_enforced(result)
-                contained = result.is_error and "it worked" not in result.text
+                ran = bool(result.enforced)
+                contained = ran and result.is_error and "it worked" not in result.text
                 print(f"  verdict   {'contained' if contained else 'NOT CONTAINED'}\n")
                 failures += not contained
             try:

@@ -24,7 +24,6 @@ BUILTIN_DESCRIPTORS: Mapping[str, BuiltinDescriptor] = MappingProxyType(
         "bash": BuiltinDescriptor(validate_args=find_bash_problem),
         "process": BuiltinDescriptor(validate_args=find_process_problem),
         "read_file": BuiltinDescriptor(validate_args=find_read_problem),
-        "view_image": BuiltinDescriptor(),
         "write_file": BuiltinDescriptor(
             validate_args=find_write_problem, describe_effects=describe_write
         ),

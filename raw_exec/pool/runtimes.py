@@ -26,7 +26,9 @@ __all__ = [
 
 _ELF = b"\x7fELF"
 _BASE_PATH = "/usr/local/bin:/usr/bin:/bin"
-_OLDEST_NODE = 18
+_OLDEST_NODE = 20
+"""The first with ``String.prototype.isWellFormed``."""
+_NODE_HINT = f"install Node {_OLDEST_NODE} or later, or: pip install 'raw-exec[node]'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ def examine_node(node: Path, cache_dir: Path | None = None) -> NodeFacts:
         cache_dir: Folder to remember the answer in, across processes.
 
     Raises:
-        WorkerError: Code ``node_missing``: it does not run, or is older than 18.
+        WorkerError: Code ``node_missing``: it does not run, or is older than 20.
     """
     status = node.stat()
     key = f"{node} {status.st_size} {status.st_mtime_ns}"
@@ -88,7 +90,7 @@ def examine_node(node: Path, cache_dir: Path | None = None) -> NodeFacts:
         raise WorkerError(
             "node_missing",
             f"Node {version} at {str(node)!r} is too old",
-            hint="install Node 18 or later, or: pip install 'raw-exec[node]'",
+            hint=_NODE_HINT,
         )
     return NodeFacts(version, kib * 1024)
 
@@ -109,7 +111,7 @@ def _ask_node(node: Path) -> tuple[str, int]:
         raise WorkerError(
             "node_missing",
             f"{str(node)!r} does not run: {exc!s:.200}",
-            hint="install Node 18 or later, or: pip install 'raw-exec[node]'",
+            hint=_NODE_HINT,
         ) from exc
 
 
@@ -162,7 +164,7 @@ def find_node(
     raise WorkerError(
         "node_missing",
         "no Node executable was found, and this tool's handler needs one",
-        hint="install Node 18 or later, or: pip install 'raw-exec[node]'",
+        hint=_NODE_HINT,
     )
 
 

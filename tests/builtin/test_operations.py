@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from raw_exec.builtin.write_file.changes import operating
+from raw_exec.builtin.write_file.changes import folders, operating
 
 from .calls import Signal, call_write, digest, value_of, walk
 
@@ -228,7 +228,8 @@ def test_a_failure_is_reported_for_its_row_and_later_rows_go_on(
             raise OSError(28, "no space")
         real(fd, data)
 
-    monkeypatch.setattr(operating, "write_all", full)
+    for module in (operating, folders):
+        monkeypatch.setattr(module, "write_all", full)
     operations = [
         overwrite("x", "1"),
         append("a", "BAD"),
@@ -259,7 +260,7 @@ def test_a_call_of_which_nothing_was_applied_is_an_error(
     def denied(*_args: Any) -> None:
         raise PermissionError(13, "denied")
 
-    monkeypatch.setattr(operating, "write_all", denied)
+    monkeypatch.setattr(folders, "write_all", denied)
     result = write({"operations": [overwrite("x", "1")]})
     assert outcome(result) == (
         "incomplete",
@@ -287,6 +288,15 @@ def test_a_file_changed_between_check_and_write_is_not_touched(
     assert (tmp_path / "f").read_text() == "0ne\n"
 
 
+@pytest.fixture
+def usual_umask() -> Iterator[None]:
+    """Have new files readable by all, whatever the umask of the test run."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("usual_umask")
 def test_mode_bits_are_kept_and_links_are_followed(tmp_path: Path, write: Write) -> None:
     """Ours: outside of patches a link is followed, and the file behind it keeps its mode."""
     (tmp_path / "real").write_text("a")

@@ -15,7 +15,8 @@ import pytest
 import trio
 
 import raw_exec
-from raw_exec.builtin.process.asking.request import ACTIONS, find_problem
+from raw_exec.builtin.process.asking.request import ACTIONS, MAX_PAGE_BYTES, find_problem
+from raw_exec.jobs import ring
 from toolbox import footprint, write_config, write_tool
 
 TOKEN = "tok-3ab9-never-to-be-seen"
@@ -281,3 +282,11 @@ def test_the_description_shows_a_call_that_fits_the_schema() -> None:
     assert properties["action"]["enum"] == list(ACTIONS)
     fields = {name for needed, possible in ACTIONS.values() for name in (*needed, *possible)}
     assert fields | {"action"} == set(properties)
+
+
+def test_the_tool_and_the_host_agree_on_the_size_of_a_page() -> None:
+    """The tool's folder stands alone and the host imports nothing of it, so each has its own."""
+    manifest = json.loads((FOLDER / "tool.json").read_text())
+    fields = manifest["input_schema"]["properties"]["max_bytes"]
+    assert (fields["minimum"], fields["maximum"]) == (ring.MIN_PAGE_BYTES, ring.MAX_PAGE_BYTES)
+    assert MAX_PAGE_BYTES == ring.MAX_PAGE_BYTES

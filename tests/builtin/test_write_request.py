@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from raw_exec.builtin import BUILTIN_DESCRIPTORS
+from raw_exec.builtin import BUILTIN_DESCRIPTORS, BuiltinDescriptor
 from raw_exec.builtin.write_file.changes import request, run
 from raw_exec.builtin.write_file.changes.paths import normalise_path
 from raw_exec.effects.paths import is_effect_path, normalise_effect_path
@@ -122,20 +122,32 @@ def schema_of(tool: str) -> Any:
     return load_tool(BUILTIN, tool, source="builtin").manifest
 
 
-@pytest.mark.parametrize("tool", sorted(BUILTIN_DESCRIPTORS))
+TOOLS = sorted(manifest.parent.name for manifest in BUILTIN.glob("*/tool.json"))
+
+
+def test_trusted_descriptors_belong_to_tools_and_do_something() -> None:
+    """A name that no folder has, or an entry without functions, would be dead."""
+    assert {"list_vars", "read_var", "view_image", *BUILTIN_DESCRIPTORS} <= set(TOOLS)
+    assert BuiltinDescriptor() not in BUILTIN_DESCRIPTORS.values()
+
+
+@pytest.mark.parametrize("tool", TOOLS)
 def test_a_manifest_is_valid_and_its_examples_are_calls_that_fit(tool: str) -> None:
     """Contract: a v2 manifest whose description holds a complete example call."""
     manifest = schema_of(tool)
     decoder = json.JSONDecoder()
     text = manifest.description
     found = [
-        decoder.raw_decode(text, at)[0] for at in range(len(text)) if text[at : at + 2] == '{"'
+        decoder.raw_decode(text, at)[0]
+        for at in range(len(text))
+        if text[at : at + 2] in ('{"', "{}")
     ]
     examples = [value for value in found if manifest.compiled_input.is_valid(freeze(value))]
     assert examples
-    validate = BUILTIN_DESCRIPTORS[tool].validate_args
+    descriptor = BUILTIN_DESCRIPTORS.get(tool, BuiltinDescriptor())
+    validate = descriptor.validate_args
     assert validate is None or [validate(value) for value in examples] == [None] * len(examples)
-    has_effects = BUILTIN_DESCRIPTORS[tool].describe_effects is not None
+    has_effects = descriptor.describe_effects is not None
     assert has_effects == (manifest.compiled_effects is not None)
 
 

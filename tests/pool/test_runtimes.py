@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -10,8 +9,7 @@ import pytest
 from raw_exec.errors import WorkerError
 from raw_exec.pool import find_node
 from raw_exec.pool.runtimes import examine_node, node_environment
-from requires import require
-from toolbox import HAS_NODE
+from requires import require_node
 
 
 def _fake_elf(path: Path) -> Path:
@@ -55,10 +53,26 @@ def test_a_program_that_does_not_run_is_named(tmp_path: Path) -> None:
     assert caught.value.code == "node_missing"
 
 
+@pytest.mark.parametrize(("version", "taken"), [("v19.9.0", False), ("v20.0.0", True)])
+def test_a_node_too_old_for_the_bridge_is_refused(
+    tmp_path: Path, version: str, taken: bool
+) -> None:
+    """The bridge needs String.prototype.isWellFormed, which came with Node 20."""
+    node = tmp_path / "node"
+    node.write_text(f"#!/bin/sh\necho '[\"{version}\", 1]'\n")
+    node.chmod(0o755)
+    if taken:
+        assert examine_node(node).version == version
+        return
+    with pytest.raises(WorkerError) as caught:
+        examine_node(node)
+    assert caught.value.code == "node_missing"
+    assert "Node 20 or later" in str(caught.value.hint)
+
+
 def test_what_a_build_reserves_is_measured_once(tmp_path: Path) -> None:
     """Remembered by path, size and time; a broken memory is measured anew."""
-    require("node", HAS_NODE, "no node on PATH")
-    node = Path(str(shutil.which("node"))).resolve()
+    node = Path(require_node()).resolve()
     facts = examine_node(node, tmp_path)
     assert facts.version.startswith("v")
     assert facts.base_data_bytes > 10 * 1024 * 1024

@@ -6,7 +6,6 @@ import contextlib
 import fcntl
 import os
 import select
-import shutil
 import signal
 import sys
 import textwrap
@@ -19,10 +18,9 @@ import msgpack
 import pytest
 
 from raw_exec.wire import NEED_DATA, Event, Failed, Loaded, Ready, Result, WorkerConnection
-from requires import require
+from requires import require_node
 
 ROOT = Path(__file__).parents[2]
-NODE = shutil.which("node")
 MAX_FRAME_BYTES = 32 * 1024 * 1024
 PATIENCE_SECONDS = 20.0
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8"}
@@ -31,8 +29,7 @@ ENVIRONMENT = {"PATH": "/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8"}
 def command(runtime: str) -> list[str]:
     """Return the argv of a worker."""
     if runtime == "node":
-        require("node", NODE is not None, "node is not on PATH")
-        return [str(NODE), str(ROOT / "workers" / "node" / "bridge.cjs")]
+        return [require_node(), str(ROOT / "workers" / "node" / "bridge.cjs")]
     packages = str(Path(msgpack.__file__).parents[1])
     script = str(ROOT / "workers" / "python" / "main.py")
     return [sys.executable, "-I", "-S", "-W", "error", script, "--msgpack-dir", packages]
@@ -131,6 +128,11 @@ class Worker:
     def describe(self, fn: str, args: Any = None) -> Event:
         self._last_id += 1
         self.write(self.connection.send_describe(id=self._last_id, fn=fn, args=args, cwd="/srv"))
+        return self.receive()
+
+    def ping(self) -> Event:
+        self._last_id += 1
+        self.write(self.connection.send_ping(id=self._last_id))
         return self.receive()
 
     def abort(self, call_id: int, reason: str = "cancelled") -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from raw_exec.wire import Failed, LoadFailed, Result
+from raw_exec.wire import Failed, Loaded, LoadFailed, Pong, Result
 
 PATCHES = {
     "array methods": """
@@ -238,6 +238,26 @@ def test_what_the_import_made_is_not_held_against_a_call(node: Callable[..., Any
     """)
     event = worker.call()
     assert (event.value, event.state.names) == ("1", ())
+
+
+def test_what_a_spare_imported_is_not_held_against_a_call(start: Callable[..., Any]) -> None:
+    """Contract: also in a worker that was made ready before it had a plugin."""
+    worker = start("node")
+    assert worker.ping() == Pong(1)
+    event = worker.load("""
+        import fs from 'node:fs';
+        for (let i = 0; i < 20; i++) fs.openSync('/dev/null');
+        export function handler(args) {
+          if (args) for (let i = 0; i < 9; i++) fs.openSync('/dev/null');
+          return 1;
+        }
+    """)
+    assert isinstance(event, Loaded), event
+    for _ in range(17):
+        assert worker.call(0).state.names == ()
+    worker.call(1)
+    # Descriptors are counted every eighth call.
+    assert any(worker.call(0).state.fds > 0 for _ in range(8))
 
 
 UNCAUGHT = [

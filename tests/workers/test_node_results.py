@@ -52,6 +52,17 @@ REFUSED = [
     ("Object.create({})", None),
     ("globalThis", None),
     ("context.signal", None),
+    ("{ [Symbol.toStringTag]: '\\ud800', __proto__: Date.prototype }", None),
+    ("{ [Symbol.toStringTag]: 'x'.repeat(4e7), __proto__: Date.prototype }", None),
+    ("Array(60).fill().reduce((a) => ({ ['k'.repeat(300)]: a }), () => 1)", None),
+    ("Array(60).fill().reduce((a) => ({ ['é'.repeat(200)]: [a] }), 1n)", None),
+    ("Array(65).fill().reduce((a) => ({ ['k'.repeat(150)]: a }), 1)", None),
+    (
+        "((a) => { a.last.a = a.top; return a.top; })(Array(60).fill().reduce("
+        "({ top, last }) => ({ top: { ['k'.repeat(150)]: top }, last }), "
+        "((a) => ({ top: a, last: a }))({})))",
+        None,
+    ),
 ]
 
 
@@ -62,6 +73,7 @@ def test_what_is_not_json_data_is_refused_by_pointer(
     """V02 to V16: an explicit rule for each, never a silent null."""
     event = node(returning(expression)).failure()
     assert event.error.kind == "not_serializable"
+    assert len(event.error.message.encode()) <= 8192
     if message is not None:
         assert event.error.message == message
 

@@ -132,6 +132,24 @@ def handler(args, context):
     assert getattr(worker.call(0).state, what) > 0
 
 
+def test_what_the_import_made_is_not_held_against_a_call(python: Callable[..., Any]) -> None:
+    """Contract: the baseline is taken after the load, of threads as of the rest."""
+    worker = python("""
+        import threading, time
+        def rest(): threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
+        rest()
+        kept = [open("/dev/null") for _ in range(9)]
+        def handler(args, context):
+            context.signal
+            if args: rest()
+            return 1
+    """)
+    for _ in range(20):
+        assert worker.call(0).state.names == ()
+    assert worker.call(1).state.threads == 1
+    assert worker.call(0).state.threads == 1
+
+
 CLEAN_HANDLERS = [
     "print('x'); print('y', file=__import__('sys').stderr)",
     "__import__('subprocess').run(['/bin/true'], check=True)",
@@ -157,7 +175,7 @@ def test_a_handler_that_cleans_up_leaves_nothing(
 
 
 ASYNC = """
-import asyncio
+import asyncio, sys
 left = []
 async def forever():
     left.append("began")
@@ -170,6 +188,16 @@ async def handler(args, context):
         left.append(asyncio.create_task(forever())); await asyncio.sleep(0)
     if args == "timer":
         asyncio.get_running_loop().call_later(0.001, left.append, "fired")
+    if args == "task and raise":
+        left.append(asyncio.create_task(forever())); await asyncio.sleep(0)
+        raise ValueError("after the task")
+    if args == "timer and exit":
+        asyncio.get_running_loop().call_later(1000, int)
+        sys.exit(3)
+    if args == "raise":
+        raise ValueError("nothing left")
+    if args == "exit":
+        sys.exit(3)
     if args == "thread":
         return await asyncio.to_thread(int, "5")
     await asyncio.sleep(0.002 if args == "wait" else 0)
@@ -184,6 +212,36 @@ def test_an_unfinished_task_is_cancelled_and_reported(python: Callable[..., Any]
     assert (event.value, event.state.names) == (["began"], ("handles",))
     event = worker.call("wait")
     assert (event.value, event.state.names) == (["began", "cancelled"], ())
+
+
+@pytest.mark.parametrize("how", ["task and raise", "timer and exit"])
+def test_what_a_failed_call_leaves_in_the_loop_is_reported(
+    python: Callable[..., Any], how: str
+) -> None:
+    """S08: an exception hides nothing, and the next call is not blamed."""
+    worker = python(ASYNC)
+    assert worker.failure(how).state.names == ("handles",)
+    for with_nothing_left in ("raise", "exit"):
+        assert worker.failure(with_nothing_left).state.names == ()
+    event = worker.call("wait")
+    assert event.state.names == ()
+    assert event.value == (["began", "cancelled"] if "task" in how else [])
+
+
+@pytest.mark.parametrize("prefix", ["def", "async def"])
+def test_what_a_failed_handler_held_is_let_go_with_it(
+    python: Callable[..., Any], prefix: str
+) -> None:
+    """Our choice: nothing of ours keeps the frames of an exception until a collection."""
+    worker = python(f"""
+        import gc
+        gc.disable()
+        {prefix} handler(args, context):
+            held = [open("/dev/null") for _ in range(9)]
+            raise ValueError(len(held))
+    """)
+    for _ in range(3):
+        assert worker.failure().state.names == ()
 
 
 def test_a_timer_left_in_the_loop_never_fires(python: Callable[..., Any]) -> None:
@@ -257,6 +315,31 @@ def test_an_abort_reaches_the_signal_with_its_reason(python: Callable[..., Any],
         worker.abort(call_id, "timeout")
         event = worker.receive()
         assert (event.value, event.state.names) == ([True, True, "timeout"], ())
+
+
+def test_a_thread_that_can_not_start_is_tried_again(python: Callable[..., Any]) -> None:
+    """Fault: no memory for a stack; the next look at the signal begins to read the pipe."""
+    worker = python("""
+        import _thread
+        def handler(args, context):
+            if args == "starved":
+                _thread.stack_size(1 << 47)
+                try:
+                    context.vars.list()
+                except RuntimeError as error:
+                    return str(error)
+                finally:
+                    _thread.stack_size(0)
+            print("waiting")
+            return [context.signal.wait(5), context.signal.reason]
+    """)
+    event = worker.call("starved")
+    assert (event.value, event.state.names) == ("can't start new thread", ())
+    call_id = worker.start_call()
+    worker.wait_for_log("waiting")
+    worker.abort(call_id, "timeout")
+    event = worker.receive()
+    assert (event.value, event.state.names) == ([True, "timeout"], ())
 
 
 def test_a_late_abort_is_ignored(python: Callable[..., Any]) -> None:

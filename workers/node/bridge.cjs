@@ -330,7 +330,9 @@ function pointerTo(depth) {
 }
 
 function refuse(kind, depth, text) {
-  refusal = failure(kind, 'NotSerializable', pointerTo(depth) + ': ' + text, '');
+  // The text may name what the plugin chose: a tag of any length, with lone surrogates.
+  const message = truncate(pointerTo(depth) + ': ' + text, MAX_MESSAGE_BYTES);
+  refusal = failure(kind, 'NotSerializable', message, '');
   throw REFUSED;
 }
 
@@ -1457,6 +1459,8 @@ function sendLoadFailed(error) {
 
 function takeBaseline() {
   environmentWritten = false;
+  // A spare has counted before the import.
+  callsUntilFullCount = 0;
   baseline = measure();
   callsUntilFullCount = 0;
 }

@@ -158,10 +158,10 @@ class Control:
                 if error is None and self._aborted[0] == call_id:
                     error = _aborted_error(self._aborted[1])
                 if error is None:
+                    self._start_reading()
                     self._last_rid += 1
                     rid = self._last_rid
                     self._waiters[rid] = waiter
-                    self._start_reading()
             if error is None:
                 message = {"t": "request", "id": call_id, "rid": rid}
                 send_packed(pack({**message, "method": method, "params": params}))
@@ -170,8 +170,8 @@ class Control:
 
     def _start_reading(self) -> None:
         if self.threads == 0:
-            self.threads = 1
             start_new_thread(self._read, ())
+            self.threads = 1
 
     def _read(self) -> NoReturn:
         source = FrameSource(CONTROL_FD)

@@ -63,6 +63,7 @@ class Leftovers:
         "_hooks",
         "_lowest_fd",
         "_modules",
+        "_python_threads",
         "_rss_bytes",
         "_signals",
         "_threads",
@@ -73,6 +74,7 @@ class Leftovers:
     def __init__(self, own_threads: int) -> None:
         self._threads = _count_threads() - own_threads
         self._threads_left = 0
+        self._python_threads = count_python_threads() - own_threads
         self._fds = count_descriptors()
         self._fds_left = 0
         self._lowest_fd = _lowest_free_descriptor()
@@ -104,7 +106,8 @@ class Leftovers:
         if full or self._fds_left or _lowest_free_descriptor() != self._lowest_fd:
             self._fds_left = max(0, count_descriptors() - own_fds - self._fds)
             self._lowest_fd = _lowest_free_descriptor()
-        python_threads = _settled(lambda: count_python_threads() - own_threads)
+        usual = own_threads + self._python_threads
+        python_threads = _settled(lambda: count_python_threads() - usual)
         return {
             "timers": sum([getitimer(timer)[0] > 0 for timer in _TIMERS]),
             "handles": tasks,

@@ -26,10 +26,11 @@ __all__ = ["Loop"]
 class Loop:
     """One event loop, replaced whenever a handler leaves something in it.
 
-    ``fds`` is how many descriptors the present loop holds.
+    ``fds`` is how many descriptors the present loop holds; ``left`` how many tasks and timers
+    the last awaitable left, however it ended.
     """
 
-    __slots__ = ("_asyncio", "_loop", "fds")
+    __slots__ = ("_asyncio", "_loop", "fds", "left")
 
     def __init__(self) -> None:
         # Imported here: it costs 3 MB and 30 ms, and most handlers are plain functions.
@@ -38,30 +39,31 @@ class Loop:
         self._asyncio = asyncio
         self._loop: asyncio.AbstractEventLoop | None = None
         self.fds = 0
+        self.left = 0
 
-    def finish(
-        self, awaitable: Any, deliver_with: Callable[[Callable[..., Any]], None]
-    ) -> tuple[Any, int]:
-        """Run an awaitable to its end.
+    def finish(self, awaitable: Any, deliver_with: Callable[[Callable[..., Any]], None]) -> Any:
+        """Run an awaitable to its end and return its value.
 
         Args:
             awaitable: What the handler returned.
             deliver_with: Told how to run a callback in the loop from another thread.
-
-        Returns:
-            The value, and how many tasks and timers it left.
         """
         loop = self._loop or self._open()
         deliver_with(loop.call_soon_threadsafe)
         threads = count_python_threads()
-        left = 0
         try:
-            value = loop.run_until_complete(_await(awaitable))
-            return value, (left := self._count_left(loop))
+            value, raised = loop.run_until_complete(_outcome(awaitable))
         finally:
-            # Also after an exception: its tasks are nobody's now.
-            if left or self._count_left(loop) or count_python_threads() > threads:
+            self.left = self._count_left(loop)
+            if self.left or count_python_threads() > threads:
                 self._close(loop)
+        if raised is None:
+            return value
+        try:
+            raise raised
+        finally:
+            # Else this frame and its exception hold each other, and all that the handler held.
+            del raised
 
     def _open(self) -> asyncio.AbstractEventLoop:
         before = count_descriptors()
@@ -90,5 +92,9 @@ class Loop:
             loop.close()
 
 
-async def _await(awaitable: Any) -> Any:
-    return await awaitable
+async def _outcome(awaitable: Any) -> tuple[Any, BaseException | None]:
+    # The loop breaks off at a SystemExit, with a callback of its own unfinished.
+    try:
+        return await awaitable, None
+    except BaseException as exc:
+        return None, exc

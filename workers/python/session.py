@@ -158,8 +158,10 @@ class Session:
 
     def _finish(self, awaitable: Any) -> Any:
         loop = self._loop or self._open_loop()
-        value, self._tasks_left = loop.finish(awaitable, self._control.deliver_with)
-        return value
+        try:
+            return loop.finish(awaitable, self._control.deliver_with)
+        finally:
+            self._tasks_left = loop.left
 
     def _open_loop(self) -> Loop:
         before = _at_exit_count()

@@ -126,11 +126,19 @@ def run_command(
         capture_bytes: What to keep of the beginning, and of the end, of each stream.
 
     Raises:
-        OSError: It can't be started.
+        OSError: It can't be started, or was ended at once since it can't be watched.
     """
     started = monotonic()
     process, readers = _start(argv, env, cwd)
-    run = _Running(process, readers, capture_bytes, waker)
+    try:
+        run = _Running(process, readers, capture_bytes, waker)
+    except BaseException:
+        # Nobody can watch it, so nobody may be told that it runs.
+        _signal_group(process.pid, signal.SIGKILL)
+        process.wait()
+        for fd in readers:
+            os.close(fd)
+        raise
     try:
         cause = run.wait(started + timeout_seconds)
         if cause != "exit":
@@ -268,10 +276,7 @@ class _Running:
 
     def _signal_group(self, number: int) -> None:
         # The shell is not reaped before ``close``, so its number still names its group.
-        try:
-            os.killpg(self._pid, number)
-        except (ProcessLookupError, PermissionError):
-            pass  # nobody is left in it
+        _signal_group(self._pid, number)
 
     def _signal_all(self, pids: list[int], number: int) -> None:
         self._signal_group(number)
@@ -309,6 +314,13 @@ class _Running:
                 return None
             left += [pid for pid in pids if pid != self._pid and not _reap(pid)]
         return left
+
+
+def _signal_group(group: int, number: int) -> None:
+    try:
+        os.killpg(group, number)
+    except (ProcessLookupError, PermissionError):
+        pass  # nobody is left in it
 
 
 def _reap(pid: int) -> bool:

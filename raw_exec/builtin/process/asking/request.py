@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["ACTIONS", "find_problem", "parse_request"]
+__all__ = ["ACTIONS", "MAX_PAGE_BYTES", "find_problem", "parse_request"]
 
 MAX_PAGE_BYTES = 64 * 1024
 

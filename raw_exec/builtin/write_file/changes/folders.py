@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from .failures import RowFailed
 from .text import MAX_FILE_BYTES
 
-__all__ = ["PERMISSION_BITS", "Folders", "Place", "read_regular", "write_all"]
+__all__ = ["Folders", "Place", "read_regular", "write_all", "write_new"]
 
 _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -24,7 +24,7 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NO_LINKS = (errno.EPERM, errno.EXDEV, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 """What ``link`` says where hard links can't be made, though files can be renamed."""
 
-PERMISSION_BITS = 0o777
+_PERMISSION_BITS = 0o777
 
 
 def write_all(fd: int, data: bytes) -> None:
@@ -32,6 +32,30 @@ def write_all(fd: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
+
+
+def write_new(path: str, data: bytes, mode: int | None, *, folder: int | None = None) -> None:
+    """Write a file that must not exist yet; nothing of it stays behind after an error.
+
+    Args:
+        mode: Permission bits; ``None`` for those of any new file.
+        folder: Descriptor of the folder that a relative path starts at.
+
+    Raises:
+        OSError: The file system refused.
+    """
+    fd = os.open(path, _NEW, 0o666 if mode is None else 0o600, dir_fd=folder)
+    try:
+        try:
+            write_all(fd, data)
+            if mode is not None:
+                # Security: as the kernel does on a write, drop set-user-ID and the like.
+                os.fchmod(fd, mode & _PERMISSION_BITS)
+        finally:
+            os.close(fd)
+    except BaseException:
+        os.unlink(path, dir_fd=folder)
+        raise
 
 
 def read_regular(fd: int) -> bytes:
@@ -154,16 +178,9 @@ class Folders:
             mode: Permission bits; ``None`` for those of any new file.
         """
         name = f".raw-{os.urandom(8).hex()}.tmp"
-        fd = os.open(name, _NEW, 0o666 if mode is None else 0o600, dir_fd=place.folder)
+        write_new(name, data, mode, folder=place.folder)
         self._staged[name] = place.folder
         self._writable.add(place.folder)
-        try:
-            write_all(fd, data)
-            if mode is not None:
-                # Security: as the kernel does on a write, drop set-user-ID and the like.
-                os.fchmod(fd, mode & PERMISSION_BITS)
-        finally:
-            os.close(fd)
         return name
 
     def check_writable(self, place: Place) -> None:

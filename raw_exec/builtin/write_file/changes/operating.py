@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 from .failures import Aborted, RowFailed, from_os_error
-from .folders import PERMISSION_BITS, read_regular, write_all
+from .folders import read_regular, write_all, write_new
 from .request import Operation
 from .text import edit
 
@@ -29,7 +29,6 @@ Row = dict[str, Any]
 
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(slots=True)
@@ -225,15 +224,8 @@ def _write_whole(path: str, content: bytes) -> None:
     if mode is not None and not stat.S_ISREG(mode):
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
     temporary = f"{folder}/.raw-{os.urandom(8).hex()}.tmp"
-    fd = os.open(temporary, _NEW, 0o666 if mode is None else 0o600)
+    write_new(temporary, content, mode)
     try:
-        try:
-            write_all(fd, content)
-            if mode is not None:
-                # Security: as the kernel does on a write, drop set-user-ID and the like.
-                os.fchmod(fd, mode & PERMISSION_BITS)
-        finally:
-            os.close(fd)
         os.rename(temporary, path)
     except BaseException:
         os.unlink(temporary)

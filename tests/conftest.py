@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import subprocess
 import tempfile
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 
 from raw_exec.errors import WorkerError
 from raw_exec.pool import find_node
+from requires import require, require_node
 
 
 def _put_node_on_path() -> None:
@@ -39,11 +41,28 @@ _put_node_on_path()
 @pytest.fixture
 def shared() -> Path:
     """Return the folder of shared data, or skip when the project was cloned alone."""
-    from requires import require
-
     named = os.environ.get("RAW_EXEC_SHARED")
     folder = Path(named) if named else Path(__file__).parent.parent.parent / "shared"
     require("shared", folder.is_dir(), f"no shared data at {folder}")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def npm() -> Path:
+    """Return ``tests/npm`` with the packages of its lock file, which are installed when missing."""
+    require_node()
+    folder = Path(__file__).parent / "npm"
+    if not (folder / "node_modules" / ".package-lock.json").exists():
+        command = shutil.which("npm")
+        require("npm", command is not None, "npm is not installed")
+        done = subprocess.run(
+            [str(command), "ci", "--ignore-scripts"],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=110,
+        )
+        require("npm", done.returncode == 0, f"npm ci failed: {done.stderr[-500:]}")
     return folder
 
 
@@ -60,5 +79,5 @@ def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / ".config"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(home / ".cache"))
-    for name in ("RAW_AGENT", "NO_COLOR"):
+    for name in ("RAW_AGENT", "NO_COLOR", "RAW_EXEC_DEBUG"):
         monkeypatch.delenv(name, raising=False)

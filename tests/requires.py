@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 
 import pytest
 
@@ -21,3 +22,10 @@ def require(name: str, available: bool, reason: str) -> None:
     if name in wanted:
         pytest.fail(f"RAW_EXEC_REQUIRE lists {name!r}, but {reason}")
     pytest.skip(reason)
+
+
+def require_node() -> str:
+    """Return the path of Node, or skip the test."""
+    node = shutil.which("node")
+    require("node", node is not None, "there is no node on PATH")
+    return str(node)

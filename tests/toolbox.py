@@ -1,4 +1,4 @@
-"""Writes tool folders and configurations for tests, and counts what a runtime may leave."""
+"""Writes tool folders, configurations and plans for tests, and counts what a runtime may leave."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 
 import raw_exec
+from raw_exec.sandbox import SandboxPlan
 
 ANY_OBJECT: dict[str, Any] = {"type": "object", "additionalProperties": True}
 HAS_NODE = shutil.which("node") is not None
@@ -81,6 +82,24 @@ def py_config(root: Path, body: str, *, before: str = "", **root_fields: Any) ->
 def text_result(expression: str) -> str:
     """Return a JavaScript statement that answers with one text block."""
     return f"return {{ content: [{{ type: 'text', text: String({expression}) }}] }};"
+
+
+def plan_of(root: Path, **fields: Any) -> SandboxPlan:
+    """Return a baseline plan that reads and writes ``root`` and starts no processes."""
+    base: dict[str, Any] = {
+        "profile": "test",
+        "read": (str(root),),
+        "write": (str(root),),
+        "network": "none",
+        "processes": False,
+        "tier": "baseline",
+        "isolation": "fresh",
+        "effects": "declared",
+        "sandbox": True,
+        "memory_bytes": 512 * 1024 * 1024,
+        "scratch_bytes": 16 * 1024 * 1024,
+    }
+    return SandboxPlan(**{**base, **fields})
 
 
 @dataclass(frozen=True)

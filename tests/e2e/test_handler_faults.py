@@ -9,8 +9,8 @@ import pytest
 import trio
 
 import raw_exec
-from requires import require
-from toolbox import HAS_NODE, footprint, js_config, py_config, write_config, write_tool
+from requires import require_node
+from toolbox import footprint, js_config, py_config, write_config, write_tool
 
 LIMITS = {"limits": {"call_ms": 1500, "load_ms": 3000, "grace_ms": 100}}
 OK = "return { content: [{ type: 'text', text: 'ok' }] };"
@@ -144,7 +144,7 @@ JS_CASES: dict[str, tuple[str, str, str]] = {
 @pytest.mark.parametrize("name", sorted(JS_CASES))
 async def test_a_javascript_fault_has_one_outcome(name: str, tmp_path: Path) -> None:
     """Every fault ends in its code, and a benign call to the same tool works next."""
-    require("node", HAS_NODE, "no node on PATH")
+    require_node()
     body, code, word = JS_CASES[name]
     config = js_config(tmp_path, f"if (args.good) {{ {OK} }}\n{body}", **LIMITS)
     await _fault_then_good(config, tmp_path, code, word)
@@ -225,9 +225,9 @@ MODULES: dict[str, tuple[str, str, str]] = {
     "has a handler that is no function": ("export const handler = 5;", "handler_error", "handler"),
     "throws at import": ("throw new Error('at import');", "handler_error", "at import"),
     "imports what is missing": (
-        "import 'nothing-here'; export const handler = 1;",
+        "import 'nothing-here'; export function handler() {}",
         "handler_error",
-        "",
+        "nothing-here",
     ),
     "never finishes importing": (
         "await new Promise(() => {}); export async function handler() {}",
@@ -246,7 +246,7 @@ MODULES: dict[str, tuple[str, str, str]] = {
 @pytest.mark.parametrize("name", sorted(MODULES))
 async def test_a_bad_module_has_one_outcome(name: str, tmp_path: Path) -> None:
     """Load faults are told apart from call faults."""
-    require("node", HAS_NODE, "no node on PATH")
+    require_node()
     source, code, word = MODULES[name]
     write_tool(tmp_path, "t", source)
     config = raw_exec.load_config(write_config(tmp_path, ["t"], limits={"load_ms": 1500}))
@@ -262,7 +262,7 @@ async def test_a_bad_module_has_one_outcome(name: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 async def test_side_effects_at_import_meet_the_same_sandbox(tmp_path: Path) -> None:
     """Importing a module happens under the plan of its calls (corpus S22)."""
-    require("node", HAS_NODE, "no node on PATH")
+    require_node()
     outside = tmp_path / "outside"
     outside.mkdir()
     work = tmp_path / "work"
@@ -288,7 +288,7 @@ async def test_side_effects_at_import_meet_the_same_sandbox(tmp_path: Path) -> N
 @pytest.mark.slow
 async def test_what_a_plugin_prints_is_captured_and_never_protocol(tmp_path: Path) -> None:
     """Corpus W01, W23: forged frames on stdout are text; escapes reach nobody's terminal."""
-    require("node", HAS_NODE, "no node on PATH")
+    require_node()
     body = 'console.log(\'{"t":"result","id":1}\'); console.error(\'\\x1b[2J\\u202eX\');\n' + OK
     config = js_config(tmp_path, body)
     with trio.fail_after(60):
@@ -302,7 +302,7 @@ async def test_what_a_plugin_prints_is_captured_and_never_protocol(tmp_path: Pat
 @pytest.mark.slow
 async def test_a_worker_that_leaves_timers_is_retired(tmp_path: Path) -> None:
     """Corpus S06: what call A leaves running does not run during call B."""
-    require("node", HAS_NODE, "no node on PATH")
+    require_node()
     body = "globalThis.n = (globalThis.n ?? 0) + 1; if (args.leave) setInterval(() => {}, 10);\n"
     config = js_config(
         tmp_path, body + "return { content: [{ type: 'json', value: globalThis.n }] };"

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -13,35 +11,12 @@ import pytest
 import trio
 
 import raw_exec
-from requires import require
-from toolbox import HAS_NODE, footprint, write_config, write_tool
-
-NPM = Path(__file__).parent.parent / "npm"
+from toolbox import footprint, write_config, write_tool
 
 
-@pytest.fixture(scope="session")
-def packages() -> Path:
-    """Return a node_modules folder made from the lock file, installing it when missing."""
-    require("node", HAS_NODE, "no node on PATH")
-    modules = NPM / "node_modules"
-    if not (modules / ".package-lock.json").exists():
-        npm = shutil.which("npm")
-        require("npm", npm is not None, "npm is not installed")
-        done = subprocess.run(
-            [str(npm), "ci", "--ignore-scripts"],
-            cwd=NPM,
-            capture_output=True,
-            text=True,
-            timeout=110,
-            env=dict(os.environ),
-        )
-        require("npm", done.returncode == 0, f"npm ci failed: {done.stderr[-500:]}")
-    return modules
-
-
-def _closure(name: str) -> list[str]:
+def _closure(npm: Path, name: str) -> list[str]:
     """Return the folders a package needs, itself included, from the lock file."""
-    locked = json.loads((NPM / "package-lock.json").read_text())["packages"]
+    locked = json.loads((npm / "package-lock.json").read_text())["packages"]
     found: list[str] = []
     wanted = [f"node_modules/{name}"]
     while wanted:
@@ -55,12 +30,12 @@ def _closure(name: str) -> list[str]:
     return found
 
 
-def _tool(tmp_path: Path, package: str, source: str, **config: Any) -> raw_exec.Config:
+def _tool(tmp_path: Path, npm: Path, package: str, source: str, **config: Any) -> raw_exec.Config:
     folder = write_tool(tmp_path, "t", source)
-    for path in _closure(package):
+    for path in _closure(npm, package):
         target = folder / path
         if not target.exists():
-            shutil.copytree(NPM / path, target)
+            shutil.copytree(npm / path, target)
     return raw_exec.load_config(write_config(tmp_path, ["t"], **config))
 
 
@@ -120,10 +95,10 @@ CASES = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("package", sorted(CASES))
-async def test_a_handler_uses_a_real_library(package: str, tmp_path: Path, packages: Path) -> None:
+async def test_a_handler_uses_a_real_library(package: str, tmp_path: Path, npm: Path) -> None:
     """The main job on real input: a stranger's tool with a stranger's dependencies."""
     source, arguments, block = CASES[package]
-    config = _tool(tmp_path, package, source)
+    config = _tool(tmp_path, npm, package, source)
     before = footprint()
     with trio.fail_after(60):
         async with raw_exec.open_runtime(config, cwd=tmp_path) as runtime:
@@ -147,9 +122,9 @@ GRANT = {
 
 
 @pytest.mark.slow
-async def test_execa_starts_a_process_with_the_grant(tmp_path: Path, packages: Path) -> None:
+async def test_execa_starts_a_process_with_the_grant(tmp_path: Path, npm: Path) -> None:
     """The processes grant lets a handler spawn, and the network stays closed."""
-    config = _tool(tmp_path, "execa", EXECA, **GRANT)
+    config = _tool(tmp_path, npm, "execa", EXECA, **GRANT)
     with trio.fail_after(60):
         async with raw_exec.open_runtime(config, cwd=tmp_path) as runtime:
             result = await runtime.registry.dispatch(
@@ -160,9 +135,9 @@ async def test_execa_starts_a_process_with_the_grant(tmp_path: Path, packages: P
 
 
 @pytest.mark.slow
-async def test_execa_starts_nothing_without_the_grant(tmp_path: Path, packages: Path) -> None:
+async def test_execa_starts_nothing_without_the_grant(tmp_path: Path, npm: Path) -> None:
     """The pair of the test above."""
-    config = _tool(tmp_path, "execa", EXECA)
+    config = _tool(tmp_path, npm, "execa", EXECA)
     with trio.fail_after(60):
         async with raw_exec.open_runtime(config, cwd=tmp_path) as runtime:
             result = await runtime.registry.dispatch("t", {"file": "echo", "args": ["x"]})

@@ -10,15 +10,15 @@ import pytest
 import trio
 
 import raw_exec
-from requires import require
-from toolbox import HAS_NODE, footprint, write_config
+from requires import require_node
+from toolbox import footprint, write_config
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples" / "tools"
 
 
 @pytest.fixture
 def config(tmp_path: Path) -> raw_exec.Config:
-    require("node", HAS_NODE, "no node on PATH")
+    require_node()
     shutil.copytree(EXAMPLES / "append_notes", tmp_path / "tools" / "append_notes")
     return raw_exec.load_config(write_config(tmp_path, ["append_notes"]), require_model=False)
 
@@ -60,7 +60,7 @@ async def test_steps_three_and_four(config: raw_exec.Config, tmp_path: Path) -> 
 
 async def test_step_five_rules(tmp_path: Path) -> None:
     """Seed 2, verify 5: a rule that asks, without and with somebody to ask."""
-    require("node", HAS_NODE, "no node on PATH")
+    require_node()
     shutil.copytree(EXAMPLES / "append_notes", tmp_path / "tools" / "append_notes")
     rules = [{"match": "agent/append_notes", "effect": "ask"}]
     config = raw_exec.load_config(write_config(tmp_path, ["append_notes"], rules=rules))

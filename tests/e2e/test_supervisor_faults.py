@@ -13,8 +13,8 @@ import pytest
 import trio
 
 import raw_exec
-from requires import require
-from toolbox import HAS_NODE, footprint, js_config, write_config, write_tool
+from requires import require_node
+from toolbox import footprint, js_config, write_config, write_tool
 
 SLOW = """
 if (args.good) return { content: [{ type: 'text', text: 'ok' }] };
@@ -32,7 +32,7 @@ async def test_a_cancelled_call_is_dead_before_the_scope_ends(
     tmp_path: Path, arguments: dict[str, bool]
 ) -> None:
     """Corpus A01, A02: after a cancel the tree is gone and the next call works."""
-    require("node", HAS_NODE, "no node on PATH")
+    require_node()
     config = js_config(tmp_path, SLOW, limits={"grace_ms": 200})
     before = footprint()
     with trio.fail_after(60):
@@ -65,7 +65,7 @@ async def _until_busy(runtime: raw_exec.Runtime) -> None:
 @pytest.mark.slow
 async def test_a_call_may_be_cancelled_at_any_checkpoint(tmp_path: Path) -> None:
     """Corpus A06: cancelled at the n-th checkpoint for many n, nothing is ever left."""
-    require("node", HAS_NODE, "no node on PATH")
+    require_node()
     config = js_config(tmp_path, SLOW, limits={"grace_ms": 20})
     before = footprint()
     with trio.fail_after(110):
@@ -87,7 +87,7 @@ async def test_a_call_may_be_cancelled_at_any_checkpoint(tmp_path: Path) -> None
 @pytest.mark.slow
 async def test_many_calls_share_few_workers(tmp_path: Path) -> None:
     """More callers than workers: every call has its own outcome, none is mixed up."""
-    require("node", HAS_NODE, "no node on PATH")
+    require_node()
     body = "return { content: [{ type: 'json', value: args.n }] };"
     config = js_config(tmp_path, body, limits={"max_workers": 3})
     seen: dict[int, int] = {}
@@ -108,7 +108,7 @@ async def test_many_calls_share_few_workers(tmp_path: Path) -> None:
 @pytest.mark.slow
 async def test_two_tools_take_turns_in_one_place(tmp_path: Path) -> None:
     """With room for one worker, a worker of the other tool makes room."""
-    require("node", HAS_NODE, "no node on PATH")
+    require_node()
     for name in ("one", "two"):
         body = f"return {{ content: [{{ type: 'text', text: '{name}' }}] }};"
         write_tool(tmp_path, name, f"export async function handler() {{ {body} }}")
@@ -126,7 +126,7 @@ async def test_two_tools_take_turns_in_one_place(tmp_path: Path) -> None:
 @pytest.mark.slow
 async def test_a_killed_launcher_loses_no_call_silently(tmp_path: Path) -> None:
     """In-flight calls end as worker_crashed; the next call gets a new launcher."""
-    require("node", HAS_NODE, "no node on PATH")
+    require_node()
     config = js_config(tmp_path, SLOW)
     before = footprint()
     results: list[raw_exec.ToolResult] = []
@@ -153,7 +153,7 @@ async def test_a_killed_launcher_loses_no_call_silently(tmp_path: Path) -> None:
 @pytest.mark.slow
 async def test_a_warm_worker_killed_while_idle_is_not_used(tmp_path: Path) -> None:
     """Corpus S19: the next call gets a healthy worker."""
-    require("node", HAS_NODE, "no node on PATH")
+    require_node()
     config = js_config(tmp_path, SLOW)
     async with raw_exec.open_runtime(config, cwd=tmp_path) as runtime:
         with trio.fail_after(60):
@@ -186,7 +186,7 @@ trio.run(main)
 @pytest.mark.slow
 async def test_no_worker_survives_a_killed_supervisor(tmp_path: Path) -> None:
     """Corpus A07: SIGKILL mid-call; the launcher, every worker and all scratch are gone."""
-    require("node", HAS_NODE, "no node on PATH")
+    require_node()
     js_config(tmp_path, SLOW)
     private = tmp_path / "tmp"
     private.mkdir()
@@ -213,7 +213,7 @@ async def test_no_worker_survives_a_killed_supervisor(tmp_path: Path) -> None:
 @pytest.mark.slow
 async def test_a_stopped_supervisor_goes_on_where_it_was(tmp_path: Path) -> None:
     """SIGSTOP and SIGCONT cost time and nothing else."""
-    require("node", HAS_NODE, "no node on PATH")
+    require_node()
     body = (
         "await new Promise((r) => setTimeout(r, 50));"
         "return { content: [{ type: 'text', text: 'ok' }] };"

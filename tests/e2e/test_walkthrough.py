@@ -9,15 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from requires import require
-from toolbox import HAS_NODE
+from requires import require, require_node
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", ["first", "vars"])
+@pytest.mark.parametrize("part", ["first", "vars", "hooks"])
 def test_the_walkthrough_passes(shared: Path, part: str) -> None:
     """The names a user types: options, JSON keys, exit codes, refusal codes."""
-    require("node", HAS_NODE, "no node on PATH")
+    require_node()
     binaries = Path(sys.executable).parent
     require("raw", (binaries / "raw").exists(), "raw is not installed beside this Python")
     env = {**os.environ, "PATH": f"{binaries}:{os.environ['PATH']}"}

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from raw_exec.effects import DescriptorFailed, EngineUnsupported
-from requires import require
+from requires import require_node
 
 VECTORS = Path(__file__).with_name("builtin_vectors.mjs")
 
@@ -18,12 +17,11 @@ VECTORS = Path(__file__).with_name("builtin_vectors.mjs")
 @pytest.mark.slow
 def test_pure_builtins_answer_as_node_does(load) -> None:
     """Ours: path, url, buffer, util, querystring, assert, events over 2,000 cases."""
-    node = shutil.which("node")
-    require("node", node is not None, "node is not on PATH")
+    node = require_node()
     program = f"import {{ vectors }} from {json.dumps(VECTORS.as_uri())};" + (
         "process.stdout.write(JSON.stringify(vectors()))"
     )
-    command = [str(node), "--input-type=module", "-e", program]
+    command = [node, "--input-type=module", "-e", program]
     theirs = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
     module = load(
         "import { vectors } from './vectors.mjs';"

@@ -17,8 +17,6 @@ import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import msgpack
-
 from raw_exec.builtin.write_file.changes.patch import MAX_PATHS, PatchError, parse_patch
 from raw_exec.builtin.write_file.changes.request import describe_effects, find_problem
 from raw_exec.config import Config, load_config
@@ -29,34 +27,20 @@ from raw_exec.effects.paths import is_effect_path
 from raw_exec.errors import ConfigError, ManifestError, PolicyError, RemoteWireError
 from raw_exec.jsontext import JsonTextError, parse
 from raw_exec.limits import MAX_JSON_DEPTH, MAX_SAFE_INTEGER
+from raw_exec.manifest.hook import HookManifest, parse_hook_manifest
 from raw_exec.manifest.tool import ToolManifest, parse_manifest
 from raw_exec.policy import Verdict, compile_glob, parse_rules
 from raw_exec.schema import compile_schema
 from raw_exec.values import NotJson, freeze, thaw
 from raw_exec.verify import Case, parse_case
 from raw_exec.wire import NEED_DATA, ConnectionState, WorkerConnection
+from tests.wire.script import CLEAN, READY, packed
 
 __all__ = ["TARGETS", "Target"]
 
 Target = Callable[[bytes], object]
 MAX_BYTES = 64 * 1024
-CLEAN = dict.fromkeys(
-    (
-        *("timers", "handles", "listeners", "threads", "children", "fds", "rss_bytes"),
-        *("env_changed", "cwd_changed", "builtins_changed"),
-    ),
-    0,
-)
-
-
-def frame(fields: dict[str, Any]) -> bytes:
-    """Return one frame of a worker."""
-    body: bytes = msgpack.packb(fields)
-    return len(body).to_bytes(4, "big") + body
-
-
-READY = frame({"t": "ready", "version": 1, "runtime": "node", "runtime_version": "v20", "pid": 1})
-LOADED = frame({"t": "loaded", "exports": ["handler", "describeEffects"]})
+LOADED = packed("loaded", {"exports": ["handler", "describeEffects"]})
 
 
 def _documented(found: object, *known: object) -> None:
@@ -123,7 +107,7 @@ def wire(data: bytes) -> object:
     whole = _read(_connection(state), [rest] if rest else [])
     pieces = [rest[at : at + size] for at in range(0, len(rest), size)]
     assert repr(_read(_connection(state), pieces)) == repr(whole), "pieces mean something else"
-    return whole
+    return whole if whole[0] else None
 
 
 # ---------------------------------------------------------------- JSON text
@@ -136,7 +120,7 @@ def jsontext(data: bytes) -> object:
     except JsonTextError as exc:
         _check_problems(exc.problems, data)
         _check_refusal(data, exc)
-        return exc.code
+        return None
     assert json.loads(data) == value
     assert freeze(value) == value
     return value
@@ -201,6 +185,21 @@ def manifest(data: bytes) -> object:
     assert isinstance(found, ToolManifest)
     assert found.id == "t"
     found.compiled_input.is_valid({})
+    return found
+
+
+def hook(data: bytes) -> object:
+    """``hook.json``."""
+    try:
+        found = parse_hook_manifest(data, folder_name="t", where="t/hook.json")
+    except ManifestError as exc:
+        _documented(exc.code, "manifest_invalid")
+        _check_problems(exc.problems, data, some=True)
+        return None
+    assert isinstance(found, HookManifest)
+    assert found.events
+    for entry in found.events:
+        entry.reaches("local/t")
     return found
 
 
@@ -283,7 +282,7 @@ def rules(data: bytes) -> object:
         found = parse_rules(value)
     except PolicyError as exc:
         _documented(exc.code, *_RULE_CODES)
-        return exc.code
+        return None
     try:
         policy = found.bind(
             "local/t",
@@ -292,7 +291,7 @@ def rules(data: bytes) -> object:
         )
     except PolicyError as exc:
         _documented(exc.code, *_BIND_CODES)
-        return exc.code
+        return None
     arguments = {"path": "a/b\n", "files": [{"path": "x"}, {}, {"path": "é"}]}
     evaluation = policy.evaluate({"arguments": arguments, "effects": None})
     last = [rule for rule in found.rules if _glob_by_steps(rule.match, "local/t")]
@@ -463,6 +462,7 @@ TARGETS: dict[str, Target] = {
     "wire": wire,
     "jsontext": jsontext,
     "manifest": manifest,
+    "hook": hook,
     "config": config,
     "case": case,
     "rules": rules,
@@ -490,6 +490,21 @@ _MANIFEST = {
     "effects_schema": {"type": "object", "properties": {"files": {"type": "array"}}},
     "condition_sources": ["arguments", "effects"],
     "entry": "./index.mjs",
+}
+_HOOK = {
+    "protocol_version": 2,
+    "name": "t",
+    "events": [
+        {
+            "name": "PreToolUse",
+            "match": "local/*",
+            "when": {"source": "arguments", "any": "files[*].path", "regex": "(^|/)a+$"},
+        },
+        {"name": "SessionStart"},
+    ],
+    "command": "node",
+    "args": ["./index.mjs", "x"],
+    "timeout_ms": 100,
 }
 _CONFIG = {
     "default_agent": "a",
@@ -591,10 +606,11 @@ def seeds(name: str) -> list[bytes]:
     texts = [_dump(item) for item in (_MANIFEST, _CONFIG, _CASE, _RESULT)]
     known: dict[str, Callable[[], Iterator[bytes]]] = {
         "wire": lambda: iter(
-            [bytes([state, 2]) + frame(one) for state in range(6) for one in _MESSAGES]
+            [bytes([state, 2]) + packed(one["t"], one) for state in range(6) for one in _MESSAGES]
         ),
         "jsontext": lambda: iter([*texts, b'"\\ud83d\\ude00"', b"[-0.0, 1e5, true, null]"]),
         "manifest": lambda: iter(texts[:1]),
+        "hook": lambda: iter([_dump(_HOOK)]),
         "config": lambda: iter(texts[1:2]),
         "case": lambda: iter(texts[2:3]),
         "rules": lambda: iter([_dump(_CONFIG["agents"]["a"]["tools"]["rules"])]),  # type: ignore[index]

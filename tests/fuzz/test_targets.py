@@ -19,7 +19,7 @@ SETTINGS = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-JSON_TARGETS = ["manifest", "config", "case", "rules", "result", "audit", "jsontext"]
+JSON_TARGETS = ["manifest", "hook", "config", "case", "rules", "result", "audit", "jsontext"]
 SCALARS = (
     st.none()
     | st.booleans()

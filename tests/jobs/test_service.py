@@ -18,27 +18,9 @@ from raw_exec.jobs import HostRoom, JobError, JobService, open_jobs
 from raw_exec.jobs.service import MAX_FINISHED, MAX_LIVE
 from raw_exec.pool import Launcher, open_launcher
 from raw_exec.private_root import open_private_root
-from raw_exec.sandbox import SandboxPlan
-from toolbox import footprint
+from toolbox import footprint, plan_of
 
 TIERS = [(), ("no-userns",)]
-
-
-def plan_of(root: Path, **fields: Any) -> SandboxPlan:
-    base: dict[str, Any] = {
-        "profile": "shell",
-        "read": (str(root),),
-        "write": (str(root),),
-        "network": "none",
-        "processes": True,
-        "tier": "baseline",
-        "isolation": "pooled",
-        "effects": "declared",
-        "sandbox": True,
-        "memory_bytes": 512 * 1024 * 1024,
-        "scratch_bytes": 16 * 1024 * 1024,
-    }
-    return SandboxPlan(**{**base, **fields})
 
 
 class Jobs:
@@ -50,7 +32,7 @@ class Jobs:
         self.root = root
 
     async def start(self, command: str, **options: Any) -> str:
-        plan = options.pop("plan", plan_of(self.root))
+        plan = options.pop("plan", plan_of(self.root, processes=True))
         job = await self.service.start(command, plan=plan, base=str(self.root), **options)
         return str(job["id"])
 
@@ -194,7 +176,7 @@ async def test_a_job_is_confined_like_a_call(tmp_path: Path, simulate: tuple[str
     assert sorted(path.name for path in outside.iterdir()) == ["secret"]
 
 
-@pytest.mark.parametrize("cwd", ["..", "/etc", "link", "../outside"])
+@pytest.mark.parametrize("cwd", ["..", "/etc", "link", "../outside", "a\0b", "\ud800"])
 async def test_a_directory_outside_of_the_grants_is_refused(tmp_path: Path, cwd: str) -> None:
     """Security: what the model names as cwd grants nothing; a folder inside still works."""
     outside, inside = tmp_path / "outside", tmp_path / "inside"
@@ -215,16 +197,18 @@ async def test_a_directory_outside_of_the_grants_is_refused(tmp_path: Path, cwd:
 async def test_a_plan_that_allows_no_processes_runs_the_shell_alone(tmp_path: Path) -> None:
     """Security: the profile of the tool decides, for jobs as for calls."""
     async with jobs_in(tmp_path) as jobs:
-        ident = await jobs.start("/bin/true", plan=plan_of(tmp_path, processes=False))
+        ident = await jobs.start("echo up; /bin/true", plan=plan_of(tmp_path, processes=False))
         job = await jobs.ended(ident)
+        assert (job["state"], job["signal"]) == ("exited", None)
         assert job["exit_code"] != 0
+        assert jobs.text(ident).startswith("up\n")
 
 
 async def test_a_sandbox_that_can_not_be_had_is_a_failed_job(tmp_path: Path) -> None:
     """Never less confinement than was asked for; the job stays listed as failed."""
     async with jobs_in(tmp_path, ("no-userns",)) as jobs:
         with pytest.raises(JobError) as caught:
-            await jobs.start("echo up", plan=plan_of(tmp_path, tier="namespaces"))
+            await jobs.start("echo up", plan=plan_of(tmp_path, processes=True, tier="namespaces"))
         assert caught.value.code == "start_failed"
         (job,) = jobs.service.list()
         assert (job["state"], job["error"], job["output_bytes"]) == (
@@ -236,7 +220,7 @@ async def test_a_sandbox_that_can_not_be_had_is_a_failed_job(tmp_path: Path) -> 
 
 async def test_a_job_that_uses_too_much_memory_fails(tmp_path: Path) -> None:
     """A limit of its sandbox ended a process of it, or refused it memory."""
-    plan = plan_of(tmp_path, memory_bytes=64 * 1024 * 1024)
+    plan = plan_of(tmp_path, processes=True, memory_bytes=64 * 1024 * 1024)
     async with jobs_in(tmp_path) as jobs:
         ident = await jobs.start(
             "x=$(head -c 400000000 /dev/zero | tr '\\0' a); echo up", plan=plan

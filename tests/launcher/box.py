@@ -8,7 +8,14 @@ from typing import Any
 
 from tests.launcher.client import SYSTEM, Client, Ended
 
-__all__ = ["Box"]
+__all__ = ["SIMULATE", "Box"]
+
+SIMULATE = {
+    "baseline": ("no-userns", "no-cgroup"),
+    "namespaces": ("no-cgroup",),
+    "cgroup": (),
+}
+"""What a launcher acts as if it had not, so that the tier is its best one."""
 
 
 class Box:

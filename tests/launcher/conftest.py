@@ -13,17 +13,12 @@ from typing import Any
 import pytest
 
 from requires import require
-from tests.launcher.box import Box
+from tests.launcher.box import SIMULATE, Box
 from tests.launcher.client import SHARED, Client
 
 ORDINARY = 65534
 SYSTEM_PYTHON = "/usr/bin/python3"
-TIERS = ("baseline", "namespaces", "cgroup")
-SIMULATE = {
-    "baseline": ("no-userns", "no-cgroup"),
-    "namespaces": ("no-cgroup",),
-    "cgroup": (),
-}
+TIERS = tuple(SIMULATE)
 
 
 def _python_for(user: int | None) -> str:

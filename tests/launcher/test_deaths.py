@@ -11,15 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.launcher.box import Box
+from tests.launcher.box import SIMULATE, Box
 from tests.launcher.client import Client, Refused
 from tests.launcher.test_processes import DOUBLE_FORK, alive, output, wait_text
-
-SIMULATE = {
-    "baseline": ("no-userns", "no-cgroup"),
-    "namespaces": ("no-cgroup",),
-    "cgroup": (),
-}
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -148,7 +142,7 @@ def test_hundred_spawns_leave_no_descriptor_child_group_mount_or_file(box: Box) 
         path = box.client.capabilities["cgroup"]["path"]
         if path is not None:
             groups = [entry.name for entry in Path(path).iterdir() if entry.is_dir()]
-        mounts = Path("/proc/self/mountinfo").read_text()
+        mounts = Path(f"/proc/{pid}/mountinfo").read_text()
         files = len(os.listdir(f"/proc/{pid}/fd"))
         return files, children, groups, mounts, len(os.listdir(box.client.scratch_root))
 

@@ -6,14 +6,13 @@ import os
 import select
 import signal
 import stat
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from requires import require
+from requires import require, require_node
 from tests.launcher.box import Box
 from tests.launcher.client import SYSTEM
 
@@ -253,16 +252,7 @@ def test_node_runs_confined_and_cannot_spawn(box: Box) -> None:
     """P01, P16 for the other runtime: worker threads and crypto work, children do not."""
     from raw_exec.sandbox import node_files
 
-    node = next(
-        (
-            os.path.realpath(os.path.join(d, "node"))
-            for d in os.environ["PATH"].split(os.pathsep)
-            if os.path.exists(os.path.join(d, "node"))
-        ),
-        None,
-    )
-    require("node", node is not None, "no node on PATH")
-    assert node is not None
+    node = os.path.realpath(require_node())
     closed = [str(p) for p in Path(node).parents if not p.stat().st_mode & stat.S_IXOTH]
     require("node", not closed or box.uid == os.geteuid(), f"others can't enter {closed}")
     files = node_files(node)
@@ -296,4 +286,3 @@ def test_unconfined_spawn_still_loses_its_whole_tree(box: Box) -> None:
     assert "'PATH'" in ended.out
     assert "True" in ended.out
     assert alive(marker) == []
-    assert sys.executable

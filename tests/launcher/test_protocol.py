@@ -216,9 +216,9 @@ def test_kill_right_after_spawn_ends_it_whatever_stage_it_is_in(client: Client) 
 
 
 def test_supervisor_that_does_not_read_does_not_stop_the_launcher(client: Client) -> None:
-    """Answers queue; a death is still handled, order is kept."""
+    """Answers queue past what the socket holds; a death is still handled, order is kept."""
     ids = []
-    for index in range(60):
+    for index in range(300):
         client.send({"op": "clean", "id": f"c{index}" + "x" * 2000})
         ids.append(f"c{index}" + "x" * 2000)
     child = client.spawn(["/bin/true"], wait=False)

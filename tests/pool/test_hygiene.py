@@ -9,8 +9,8 @@ import pytest
 import trio
 
 import raw_exec
-from requires import require
-from toolbox import HAS_NODE, js_config, py_config
+from requires import require_node
+from toolbox import js_config, py_config
 
 BASELINE = ("no-userns", "no-cgroup")
 SPAWNING = {
@@ -27,7 +27,7 @@ async def test_scratch_files_of_a_call_are_gone_before_the_next(
     tmp_path: Path, simulate: tuple[str, ...]
 ) -> None:
     """Corpus S17: the worker stays warm, its private directory does not."""
-    require("node", HAS_NODE, "no node on PATH")
+    require_node()
     body = (
         "const seen = fs.readdirSync(process.env.TMPDIR);\n"
         "if (args.leave) fs.writeFileSync(process.env.TMPDIR + '/left', 'x');\n"

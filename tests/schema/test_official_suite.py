@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,27 +13,18 @@ from raw_exec.errors import SchemaError
 from raw_exec.schema import SchemaRefusal, compile_schema
 from requires import require
 
-_HERE = Path(__file__).parent
-_SHARED = Path(os.environ.get("RAW_EXEC_SHARED") or _HERE.parents[2] / "shared")
-_SUITE = _SHARED / "data" / "json-schema-test-suite" / "tests"
+from .suite_refusals import REFUSED
+
 _DRAFTS = {
     "draft7": "http://json-schema.org/draft-07/schema#",
     "draft2020-12": "https://json-schema.org/draft/2020-12/schema",
 }
 
 
-def _refused() -> dict[tuple[str, str], dict[str, str]]:
-    spec = importlib.util.spec_from_file_location("suite_refusals", _HERE / "suite_refusals.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.REFUSED  # type: ignore[no-any-return]
-
-
-def _files(draft: str) -> list[Path]:
-    found = sorted((_SUITE / draft).glob("*.json"))
-    require("shared", bool(found), f"the official JSON Schema suite is not at {_SUITE}")
+def _files(shared: Path, draft: str) -> list[Path]:
+    folder = shared / "data" / "json-schema-test-suite" / "tests" / draft
+    found = sorted(folder.glob("*.json"))
+    require("shared", bool(found), f"the official JSON Schema suite is not at {folder}")
     return found
 
 
@@ -49,11 +38,13 @@ def _groups(path: Path, draft: str) -> Iterator[tuple[str, Any, list[dict[str, A
 
 @pytest.mark.slow
 @pytest.mark.parametrize("draft", list(_DRAFTS))
-def test_every_required_case_has_the_right_verdict_from_both_engines(draft: str) -> None:
+def test_every_required_case_has_the_right_verdict_from_both_engines(
+    shared: Path, draft: str
+) -> None:
     """Contract-mandated: draft 2020-12 and draft-07, exactly."""
     wrong: list[tuple[str, str, str, bool, bool]] = []
     cases = 0
-    for path in _files(draft):
+    for path in _files(shared, draft):
         for description, schema, tests in _groups(path, draft):
             try:
                 compiled = compile_schema(schema)
@@ -72,10 +63,10 @@ def test_every_required_case_has_the_right_verdict_from_both_engines(draft: str)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("draft", list(_DRAFTS))
-def test_refused_groups_are_exactly_those_in_the_table(draft: str) -> None:
+def test_refused_groups_are_exactly_those_in_the_table(shared: Path, draft: str) -> None:
     """Our choice: what is refused, and under which rule, is written down."""
     refused: dict[tuple[str, str], dict[str, str]] = {}
-    for path in _files(draft):
+    for path in _files(shared, draft):
         for description, schema, _ in _groups(path, draft):
             try:
                 compile_schema(schema)
@@ -83,4 +74,4 @@ def test_refused_groups_are_exactly_those_in_the_table(draft: str) -> None:
                 problem = exc.problems[0]
                 assert isinstance(problem, SchemaRefusal)
                 refused.setdefault((draft, path.name), {})[description] = problem.rule
-    assert refused == {key: value for key, value in _refused().items() if key[0] == draft}
+    assert refused == {key: value for key, value in REFUSED.items() if key[0] == draft}

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from requires import require
-from toolbox import HAS_NODE
+from requires import require_node
 
 from .soak import soak
 
@@ -17,7 +16,7 @@ from .soak import soak
 @pytest.mark.timeout(400)
 async def test_a_short_soak_ends_with_what_it_began_with(tmp_path: Path) -> None:
     """Issue 3, point 8: equal counts, one known outcome per call, workers and launcher killed."""
-    require("node", HAS_NODE, "there is no node on PATH")
+    require_node()
     with trio.fail_after(380):
         report = await soak(tmp_path, calls=1500, seconds=12, costly=0.3)
     assert report.problems() == []

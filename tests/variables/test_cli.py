@@ -14,7 +14,6 @@ import psutil
 import pytest
 
 import raw_exec
-from requires import require
 from tests.variables.support import TOKEN, configure, provider, variable
 
 ENTRY = [sys.executable, "-m", "raw_exec", "--config", "raw.json"]
@@ -142,24 +141,3 @@ def test_an_interrupt_is_exit_130_and_leaves_no_provider(tmp_path: Path) -> None
     assert (process.returncode, json.loads(out)["error"]["code"]) == (130, "aborted")
     assert len(family) >= 2  # the launcher and the provider
     assert [child for child in family if child.is_running()] == []
-
-
-def test_the_walkthroughs_lines_about_variables_pass(shared: Path, tmp_path: Path) -> None:
-    """The acceptance script's own configuration, up to its lines about bash."""
-    require("node", subprocess.run(["which", "node"], capture_output=True).returncode == 0, "node")
-    script = (shared / "acceptance" / "walkthrough.sh").read_text()
-    part = script[script.index("vars() {") : script.index("hooks() {")]
-    lines = [line.replace(',"builtin/bash"', "") for line in part.splitlines()]
-    before_bash = [line for line in lines[1:] if "tools call bash" not in line and line != "}"]
-    head = script[: script.index("first() {")]
-    (tmp_path / "part.sh").write_text("\n".join([head, *before_bash]))
-    binaries = Path(sys.executable).parent
-    require("raw", (binaries / "raw").exists(), "raw is not installed beside this Python")
-    done = subprocess.run(
-        ["bash", str(tmp_path / "part.sh")],
-        env={**os.environ, "PATH": f"{binaries}:{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-        timeout=100,
-    )
-    assert (done.returncode, done.stdout) == (0, "vars: ok\n"), done.stderr

@@ -13,27 +13,11 @@ import trio
 
 from raw_exec.pool import Launcher
 from raw_exec.pool.oneshot import ProgramOutcome, ProgramUnavailable, find_program, run_program
-from raw_exec.sandbox import SandboxPlan
 from requires import require
 from tests.variables.support import PYTHON, launched
+from toolbox import plan_of
 
 TIERS = [pytest.param((), id="best"), pytest.param(("no-userns", "no-cgroup"), id="baseline")]
-
-
-def plan(root: Path, *, processes: bool = False, sandbox: bool = True) -> SandboxPlan:
-    return SandboxPlan(
-        profile="test",
-        read=(str(root),),
-        write=(),
-        network="none",
-        processes=processes,
-        tier="baseline",
-        isolation="fresh",
-        effects="declared",
-        sandbox=sandbox,
-        memory_bytes=256 * 1024 * 1024,
-        scratch_bytes=1024 * 1024,
-    )
 
 
 async def run(
@@ -47,7 +31,7 @@ async def run(
             argv=program.argv,
             env=program.env,
             cwd=str(root),
-            plan=plan(root, processes=processes),
+            plan=plan_of(root, write=(), processes=processes),
             files=program.files,
             **bounds,
         )
@@ -285,7 +269,7 @@ async def test_a_file_that_the_kernel_will_not_execute_is_a_refusal(tmp_path: Pa
                 argv=program.argv,
                 env=program.env,
                 cwd=str(tmp_path),
-                plan=plan(tmp_path),
+                plan=plan_of(tmp_path, write=()),
                 files=program.files,
                 timeout_ms=5000,
                 max_output_bytes=100,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import traceback
@@ -16,9 +15,9 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 import raw_exec
 from raw_exec.variables import VariableError, provider_plan
 from raw_exec.variables.failures import FAILURE_CLASSES
-from requires import require
+from requires import require_node
 from tests.variables.support import TOKEN, configure, launched, opened, provider, variable
-from toolbox import HAS_NODE, footprint
+from toolbox import footprint
 
 ANSWER = "import json; print(json.dumps({}))"
 
@@ -68,7 +67,7 @@ async def test_a_provider_is_asked_with_one_line_and_its_answer_is_the_value(
 
 async def test_the_seeds_own_provider_gives_the_host_name(tmp_path: Path) -> None:
     """Seed 2, "Variable consumers and providers", word for word."""
-    require("node", HAS_NODE, "no node on PATH")
+    require_node()
     (tmp_path / "host.mjs").write_text(
         'import { hostname } from "node:os";\n'
         'let input = "";\n'
@@ -482,4 +481,3 @@ def test_every_class_of_failure_that_the_source_raises_is_in_the_table() -> None
         found |= set(re.findall(r'_failed\(\s*var,\s*"([a-z0-9_]+)"', text))
     assert len(found) > 20
     assert found <= set(FAILURE_CLASSES)
-    assert json.dumps(FAILURE_CLASSES)

@@ -283,7 +283,7 @@ def test_the_context_is_what_the_contract_says(node: Callable[..., Any]) -> None
     )
     assert worker.value() == {
         "frozen": True,
-        "keys": ["cwd", "signal", "vars", "maxOutputBytes", "toolCallId"],
+        "keys": ["cwd", "signal", "vars", "panels", "interactions", "maxOutputBytes", "toolCallId"],
         "cwd": "/srv",
         "bytes": 1234,
         "id": "call-1",

@@ -82,8 +82,8 @@ class FilterPlan(NamedTuple):
         processes: New processes and programs are allowed.
         initial_exec: The worker is yet to be executed (kind ``exec``).
         network: ``"none"``, ``"loopback"`` or ``"host"``.
-        unix_sockets: Unix sockets can reach nothing outside (a mount namespace,
-            or Landlock ABI 9), so making them is harmless.
+        unix_sockets: Unix sockets can reach nothing outside the grants (a mount namespace,
+            or Landlock ABI 9), so a plan that grants more than files may make them.
         private_ipc: System V IPC lives in a namespace of its own.
         shared_memory_capped: A memory cgroup counts anonymous shared mappings.
         read_only_outside: A mount namespace guards metadata outside the grants.
@@ -157,7 +157,8 @@ def _sockets(out: _Filter, plan: FilterPlan) -> None:
     socket, pair = number(out.arch, "socket"), number(out.arch, "socketpair")
     assert socket is not None and pair is not None  # noqa: S101, PT018 - rows of our own table
     families: tuple[int, ...] = ()
-    if plan.unix_sockets and (plan.processes or plan.network != "none"):
+    any_unix = plan.unix_sockets and (plan.processes or plan.network != "none")
+    if any_unix:
         families += (_AF_UNIX,)
     if plan.network != "none":
         families += (_AF_INET, _AF_INET6)
@@ -174,10 +175,11 @@ def _sockets(out: _Filter, plan: FilterPlan) -> None:
         out.program.argument_in(socket, 0, families, allow, _EAFNOSUPPORT)
     else:
         out.program.call(socket, _EAFNOSUPPORT)
-    if plan.unix_sockets:
+    if any_unix:
         out.program.argument_in(pair, 0, (_AF_UNIX,), allow, _EAFNOSUPPORT)
     else:
-        # Security: a datagram pair can be re-aimed at any pathname socket by sendto.
+        # Security: a datagram pair can be re-aimed by sendto at any pathname socket that can
+        # be seen, and a granted folder may hold one of the host's.
         out.program.all_in(
             pair,
             ((0, 0xFFFFFFFF, (_AF_UNIX,)), (1, 0xF, (_SOCK_STREAM, _SOCK_SEQPACKET))),

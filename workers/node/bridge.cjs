@@ -1064,7 +1064,12 @@ function abortError() {
   return error;
 }
 
-// ------------------------------------------------------------------ variables
+// ------------------------------------------------------------------ requests
+
+const MAX_REQUEST_VALUE_BYTES = 1024 * 1024;
+
+/** True while a value of the plugin is encoded: reading it may run code of the plugin. */
+let encoding = false;
 
 /** Requests of the running call that have no answer yet, by rid. */
 let pendingRequests = { __proto__: null };
@@ -1077,8 +1082,12 @@ let lastRid = 0;
  * code of the plugin, since `out` is in use. What is thrown in here rejects the promise; an
  * async function would hand it on through Promise.prototype.then, which is the plugin's.
  */
-function ask(id, method, prepare, options) {
+function ask(id, method, prepare, options, errorName = 'VariableError') {
   return new PromiseOf((resolve, reject) => {
+    if (encoding) {
+      reject(requestError(errorName, 'ended', 'a getter can ask for nothing'));
+      return;
+    }
     const putParams = prepare();
     const signal = options === undefined || options === null ? undefined : options.signal;
     if (signal !== undefined && signal !== null && isAborted(signal)) {
@@ -1086,7 +1095,7 @@ function ask(id, method, prepare, options) {
       return;
     }
     if (id !== callId) {
-      reject(variableError('ended', 'the call has ended'));
+      reject(requestError(errorName, 'ended', 'the call has ended'));
       return;
     }
     if (abortReason !== null) {
@@ -1094,7 +1103,7 @@ function ask(id, method, prepare, options) {
       return;
     }
     const rid = ++lastRid;
-    const request = { __proto__: null, answer: resolve, fail: reject };
+    const request = { __proto__: null, answer: resolve, fail: reject, errorName };
     if (signal !== undefined && signal !== null) {
       const give = () => {
         delete pendingRequests[rid];
@@ -1128,12 +1137,12 @@ function takeReply(message) {
   if (request === undefined) return; // Its signal was aborted.
   delete pendingRequests[message.rid];
   if (message.ok) request.answer(message.value === null ? undefined : message.value);
-  else request.fail(variableError(message.error.code, message.error.message));
+  else request.fail(requestError(request.errorName, message.error.code, message.error.message));
 }
 
-function variableError(code, message) {
+function requestError(name, code, message) {
   const error = new ErrorOf(message);
-  defineProperty(error, 'name', dataProperty('VariableError'));
+  defineProperty(error, 'name', dataProperty(name));
   defineProperty(error, 'code', dataProperty(code));
   return error;
 }
@@ -1196,6 +1205,77 @@ function makeVariables(id) {
   });
 }
 
+// ------------------------------------------------------------------ panels and questions
+
+/** Encode a value of the plugin by itself: no frame may be under way while it is read. */
+function encodeAlone(value, errorName) {
+  at = 0;
+  encoding = true;
+  let problem;
+  try {
+    problem = putPluginValue(value, MAX_REQUEST_VALUE_BYTES);
+  } finally {
+    encoding = false;
+  }
+  if (problem !== null) {
+    const code = problem.kind === 'too_large' ? 'panel_too_large' : 'panel_invalid';
+    throw requestError(errorName, code, problem.message);
+  }
+  const bytes = allocUnsafeSlow(at);
+  setBytes(bytes, subarray(out, 0, at), 0);
+  return { __proto__: null, bytes, count: at };
+}
+
+function putEncoded(encoded) {
+  if (at + encoded.count > outSize) grow(encoded.count);
+  setBytes(out, encoded.bytes, at);
+  at += encoded.count;
+}
+
+function prepareUpdate(panel, body) {
+  checkText(panel, 'the panel');
+  const encoded = encodeAlone(body, 'PanelError');
+  return () => {
+    putByte(0x82);
+    putField('panel');
+    putText(panel, 0);
+    putField('body');
+    putEncoded(encoded);
+  };
+}
+
+function preparePanel(panel) {
+  checkText(panel, 'the panel');
+  return () => {
+    putByte(0x81);
+    putField('panel');
+    putText(panel, 0);
+  };
+}
+
+function makePanels(id) {
+  return freeze({
+    __proto__: null,
+    update: (panel, body) =>
+      ask(id, 'panels.update', () => prepareUpdate(panel, body), undefined, 'PanelError'),
+    get: (panel) => ask(id, 'panels.get', () => preparePanel(panel), undefined, 'PanelError'),
+  });
+}
+
+function prepareQuestion(question) {
+  const encoded = encodeAlone(question, 'InteractionError');
+  return () => putEncoded(encoded);
+}
+
+function makeInteractions(id) {
+  return freeze({
+    __proto__: null,
+    request: (question) =>
+      ask(id, 'interactions.request', () => prepareQuestion(question), undefined,
+        'InteractionError'),
+  });
+}
+
 // ------------------------------------------------------------------ calls
 
 const plugin = { __proto__: null, handler: null, validateArgs: null, describeEffects: null };
@@ -1223,6 +1303,8 @@ function makeContext(message) {
   const id = message.id;
   let signal = null;
   let variables = null;
+  let panels = null;
+  let interactions = null;
   return freeze({
     __proto__: null,
     cwd: message.cwd,
@@ -1233,6 +1315,14 @@ function makeContext(message) {
     get vars() {
       if (variables === null) variables = makeVariables(id);
       return variables;
+    },
+    get panels() {
+      if (panels === null) panels = makePanels(id);
+      return panels;
+    },
+    get interactions() {
+      if (interactions === null) interactions = makeInteractions(id);
+      return interactions;
     },
     maxOutputBytes: message.max_output_bytes,
     toolCallId: message.tool_call_id,

@@ -12,12 +12,15 @@ from _thread import allocate_lock, start_new_thread
 from os import _exit
 
 from .frames import CONTROL_FD, FrameSource, pack, send_packed
+from .panels import Interactions, Panels
 from .variables import Variables, Waiter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, NoReturn
+    from typing import Any, NoReturn, TypeVar
+
+    Part = TypeVar("Part", Variables, Panels, Interactions)
 
 globals()["__builtins__"] = dict(vars(builtins))
 
@@ -221,7 +224,7 @@ def _aborted_error(reason: str) -> dict[str, str]:
 class Context:
     """What a handler gets beside its arguments. Read only."""
 
-    __slots__ = ("_call_id", "_control", "_cwd", "_max_output_bytes", "_tool_call_id", "_vars")
+    __slots__ = ("_call_id", "_control", "_cwd", "_max_output_bytes", "_parts", "_tool_call_id")
 
     def __init__(self, message: dict[str, Any], control: Control) -> None:
         put = object.__setattr__
@@ -230,7 +233,7 @@ class Context:
         put(self, "_cwd", message["cwd"])
         put(self, "_max_output_bytes", message["max_output_bytes"])
         put(self, "_tool_call_id", message["tool_call_id"])
-        put(self, "_vars", None)
+        put(self, "_parts", {})
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"context is read-only; cannot set {name!r}")
@@ -251,11 +254,24 @@ class Context:
     @property
     def vars(self) -> Variables:
         """The operator's variables that this tool may use."""
-        known: Variables | None = self._vars  # type: ignore[attr-defined]
+        return self._part(Variables)
+
+    @property
+    def panels(self) -> Panels:
+        """The panels that this tool declares."""
+        return self._part(Panels)
+
+    @property
+    def interactions(self) -> Interactions:
+        """Asks the person at the other end."""
+        return self._part(Interactions)
+
+    def _part(self, kind: type[Part]) -> Part:
+        known: Part | None = self._parts.get(kind)  # type: ignore[attr-defined]
         if known is None:
             control, call_id = self._control, self._call_id  # type: ignore[attr-defined]
-            known = Variables(lambda *request: control.ask(call_id, *request))
-            object.__setattr__(self, "_vars", known)
+            known = kind(lambda *request: control.ask(call_id, *request))
+            self._parts[kind] = known  # type: ignore[attr-defined]
         return known
 
     def ask(self, method: str, params: dict[str, Any]) -> Any:

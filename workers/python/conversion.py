@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import builtins
 
-from .frames import pack
+from .frames import pack, unpack
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 globals()["__builtins__"] = dict(vars(builtins))
 
-__all__ = ["MAX_NODES", "Unserializable", "encode_value"]
+__all__ = ["MAX_NODES", "Unserializable", "encode_value", "plain_value"]
 
 MAX_DEPTH = 64
 MAX_NODES = 100_000
@@ -55,6 +55,16 @@ def encode_value(value: object, max_bytes: int) -> bytes:
     if len(body) > max_bytes:
         _refuse_size()
     return body
+
+
+def plain_value(value: object, max_bytes: int) -> Any:
+    """Return a copy of JSON data in which nothing is the plugin's, to be packed with more.
+
+    Raises:
+        Unserializable: As ``encode_value``.
+    """
+    encoded = encode_value(value, max_bytes)
+    return unpack(encoded)
 
 
 def _refuse_size() -> NoReturn:

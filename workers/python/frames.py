@@ -28,6 +28,7 @@ __all__ = [
     "die",
     "pack",
     "send_packed",
+    "unpack",
 ]
 
 REQUESTS_FD = 3
@@ -38,7 +39,7 @@ EXIT_PROTOCOL = 70
 MAX_REQUEST_BYTES = 64 * 1024 * 1024
 CHUNK_BYTES = 64 * 1024
 
-_unpack = msgpack.unpackb
+unpack = msgpack.unpackb
 pack = msgpack.packb
 
 
@@ -75,7 +76,7 @@ class FrameSource:
             if len(data) < end:
                 return None
         self._rest = data[end:]
-        message = _unpack(memoryview(data)[4:end])
+        message = unpack(memoryview(data)[4:end])
         if type(message) is not dict:
             die("a frame is not a map")
         return message

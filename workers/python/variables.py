@@ -1,4 +1,4 @@
-"""``context.vars``: questions to the supervisor, which alone decides what may be known.
+"""Questions to the supervisor, which alone decides: how they wait, and ``context.vars``.
 
 In a synchronous handler, and in threads, a question blocks until its answer. Where an event
 loop runs, which is so in an asynchronous handler, the same call returns an awaitable.
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 globals()["__builtins__"] = dict(vars(builtins))
 
-__all__ = ["VariableError", "Variables", "Waiter"]
+__all__ = ["RequestError", "VariableError", "Variables", "Waiter", "check_text"]
 
 _modules = sys.modules
 
 
-class VariableError(Exception):
-    """A variable can't be had.
+class RequestError(Exception):
+    """The supervisor refuses what was asked.
 
     Args:
         code: Class of failure, for example ``"not_selected"`` or ``"timeout"``.
@@ -34,12 +34,21 @@ class VariableError(Exception):
         self.code = code
 
 
+class VariableError(RequestError):
+    """A variable can't be had."""
+
+
 class Waiter:
-    """Waits for one answer, in the way of the thread that asks."""
+    """Waits for one answer, in the way of the thread that asks.
 
-    __slots__ = ("_error", "_future", "_gate", "_loop", "_value")
+    Args:
+        error: What a refusal is raised as.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_error", "_error_type", "_future", "_gate", "_loop", "_value")
+
+    def __init__(self, error: type[RequestError] = VariableError) -> None:
+        self._error_type = error
         self._value: Any = None
         self._error: dict[str, str] | None = None
         self._loop = _running_loop()
@@ -67,7 +76,7 @@ class Waiter:
         if self._error is None:
             self._future.set_result(self._value)
         else:
-            self._future.set_exception(_exception(self._error))
+            self._future.set_exception(self._exception(self._error))
 
     def result(self) -> Any:
         """Return the answer, an awaitable for it, or raise why there is none."""
@@ -75,8 +84,11 @@ class Waiter:
             return self._future
         self._gate.acquire()
         if self._error is not None:
-            raise _exception(self._error)
+            raise self._exception(self._error)
         return self._value
+
+    def _exception(self, error: dict[str, str]) -> RequestError:
+        return self._error_type(error["code"], error["message"])
 
 
 class Variables:
@@ -101,7 +113,7 @@ class Variables:
         Raises:
             VariableError: It may not be read, or can't be resolved.
         """
-        return self._question("vars.read", {"name": _text(name, "name")})
+        return self._question("vars.read", {"name": check_text(name, "name")})
 
     def validate_env_refs(self, refs: dict[str, str]) -> Any:
         """Check references from environment names to variables; nothing is resolved.
@@ -134,11 +146,7 @@ def _running_loop() -> Any:
     return None if module is None else module._get_running_loop()
 
 
-def _exception(error: dict[str, str]) -> VariableError:
-    return VariableError(error["code"], error["message"])
-
-
-def _text(value: object, what: str) -> str:
+def check_text(value: object, what: str) -> str:
     if type(value) is not str:
         raise TypeError(f"{what} must be a str, not {type(value).__name__}")
     value.encode()  # a lone surrogate can't be sent
@@ -148,4 +156,6 @@ def _text(value: object, what: str) -> str:
 def _references(refs: object) -> dict[str, str]:
     if type(refs) is not dict:
         raise TypeError(f"refs must be a dict, not {type(refs).__name__}")
-    return {_text(name, "a name"): _text(value, "a variable") for name, value in refs.items()}
+    return {
+        check_text(name, "a name"): check_text(value, "a variable") for name, value in refs.items()
+    }

@@ -8,14 +8,20 @@ from pathlib import Path
 
 import trio
 
+from raw_exec import Runtime
+from raw_exec.hooks import hook_plan
+from raw_exec.pool.oneshot import find_program, run_program
+
 from .claims import Bench, BenchmarkFailed, Claim
 from .host import node_path
-from .measure import Contestant, interleave_into, timed
+from .measure import Contestant, Round, interleave_into, timed
 from .report import Goal, Section
 from .workspace import ARGUMENTS, ECHO, Workspace, call_tool, open_bench_runtime, write_workspace
 
 BASE = "its executable alone, node, no sandbox"
 SHELL_ALONE = "its executable alone, sh, no sandbox"
+NODE_BOXED = "its executable alone, node, in the same sandbox"
+SHELL_BOXED = "its executable alone, sh, in the same sandbox"
 WITHOUT = "raw_exec, a warm call without hooks"
 WITH_NODE = "raw_exec, the same with a gate in node"
 WITH_SHELL = "raw_exec, the same with a gate in sh"
@@ -26,7 +32,7 @@ for await (const part of process.stdin) input += part;
 JSON.parse(input);
 process.stdout.write('{"decision":"continue"}');
 """
-_SHELL = "#!/bin/sh\nread -r told\necho '{\"decision\":\"continue\"}'\n"
+_SHELL = '#!/bin/sh\nread -r told\necho \'{"decision":"continue"}\'\n'
 
 
 def _add_hook(space: Workspace, name: str, file: str, text: str, command: list[str]) -> None:
@@ -57,6 +63,31 @@ def _alone(argv: list[str], told: bytes) -> Callable[[], Awaitable[object]]:
     return run
 
 
+def _boxed(runtime: Runtime, cwd: Path, command: str, args: list[str], told: bytes) -> Round:
+    """Start the same executable in the same sandbox, without all that makes it a hook."""
+    directory = str(cwd.resolve())
+    plan = hook_plan(runtime.config, "agent/gate", cwd=directory)
+    folder = runtime.config.directory / "hooks" / "gate"
+    program = find_program(command, args, directory=folder)
+
+    async def run() -> None:
+        outcome = await run_program(
+            runtime.launcher,
+            argv=program.argv,
+            env=program.env,
+            cwd=directory,
+            plan=plan,
+            files=program.files,
+            stdin=told,
+            timeout_ms=5000,
+            max_output_bytes=65536,
+        )
+        if b"continue" not in outcome.stdout:
+            raise BenchmarkFailed(f"{command} printed {outcome.stdout!r:.100}")
+
+    return timed(run)
+
+
 async def run(bench: Bench, section: Section) -> None:
     """Fill the table."""
     plain = write_workspace(bench, "gate-none", {"plain": ECHO})
@@ -77,6 +108,10 @@ async def run(bench: Bench, section: Section) -> None:
             [
                 Contestant(BASE, timed(_alone([node_path(), str(script)], told + b"\n"))),
                 Contestant(SHELL_ALONE, timed(_alone([str(Path("/bin/sh")), str(gate)], told))),
+                Contestant(
+                    NODE_BOXED, _boxed(with_node, node.cwd, "node", [str(script)], told + b"\n")
+                ),
+                Contestant(SHELL_BOXED, _boxed(with_shell, shell.cwd, "./gate", [], told + b"\n")),
                 Contestant(WITHOUT, timed(lambda: call_tool(without, "plain", ARGUMENTS))),
                 Contestant(WITH_NODE, timed(lambda: call_tool(with_node, "plain", ARGUMENTS))),
                 Contestant(WITH_SHELL, timed(lambda: call_tool(with_shell, "plain", ARGUMENTS))),
@@ -97,11 +132,11 @@ async def run(bench: Bench, section: Section) -> None:
 def judge(section: Section) -> list[Goal]:
     """Derive the goals."""
     goals = []
-    for language, name, alone in (("node", WITH_NODE, BASE), ("sh", WITH_SHELL, SHELL_ALONE)):
+    for language, name, alone in (("node", WITH_NODE, NODE_BOXED), ("sh", WITH_SHELL, SHELL_BOXED)):
         added, start = section.difference(name, WITHOUT), section.row(alone)
         goals.append(
             Goal(
-                f"a gate in {language} adds, beside the start of its executable",
+                f"a gate in {language} adds, beside the start of its executable in its sandbox",
                 5.0,
                 None if added is None or start is None else added - start.p50,
                 "ms",

@@ -21,7 +21,16 @@ from ..errors import ManifestError
 from ..jsontext import JsonTextError, read_regular_file
 from ..limits import MAX_SNAPSHOT_BYTES
 from ..private_root import remove_tree
-from .tree import Entry, open_inside, refuse, resolve, tree_digest, walk_tree
+from .tree import (
+    TOOL_FOLDER,
+    Entry,
+    FolderRules,
+    open_inside,
+    refuse,
+    resolve,
+    tree_digest,
+    walk_tree,
+)
 
 __all__ = ["Snapshot", "take_snapshot"]
 
@@ -149,7 +158,7 @@ class Snapshot:
                 os.symlink(entry.target, path)
             else:
                 fd = _create(path, entry.executable)
-                with os.fdopen(fd, "wb", buffering=0) as out:
+                with os.fdopen(fd, "wb") as out:
                     out.write(self.files[entry.path])
 
     def _copy_from_source(self, folder: Path) -> None:
@@ -245,17 +254,20 @@ def _create(path: str, executable: bool) -> int:
     return fd
 
 
-def take_snapshot(fd: int, source: str) -> Snapshot:
+def take_snapshot(fd: int, source: str, *, rules: FolderRules = TOOL_FOLDER) -> Snapshot:
     """Read an open plugin folder.
 
     Args:
         fd: Directory descriptor; stays open.
         source: Its absolute path.
+        rules: What may be in it.
 
     Raises:
         ManifestError: See ``walk_tree``.
     """
-    entries, files, complete = walk_tree(fd, source, keep_bytes=KEEP_BYTES, keep_files=KEEP_FILES)
+    entries, files, complete = walk_tree(
+        fd, source, keep_bytes=KEEP_BYTES, keep_files=KEEP_FILES, rules=rules
+    )
     return Snapshot(
         tree_digest(entries),
         source,

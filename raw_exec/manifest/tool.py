@@ -12,7 +12,7 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from ..errors import ManifestError, Problem, SchemaError
+from ..errors import ManifestError, Problem, SchemaError, first_problem
 from ..fields import Cursor, Document, did_you_mean, shown
 from ..jsontext import JsonTextError, parse
 from ..limits import MAX_MANIFEST_BYTES
@@ -96,8 +96,9 @@ def parse_manifest(
 
 
 def _error(problems: tuple[Problem, ...], where: str) -> ManifestError:
-    more = f" (and {len(problems) - 1} more problems)" if len(problems) > 1 else ""
-    return ManifestError("manifest_invalid", f"{problems[0]}{more}", where=where, problems=problems)
+    return ManifestError(
+        "manifest_invalid", first_problem(problems), where=where, problems=problems
+    )
 
 
 def _check_api_version(root: Cursor) -> bool:

@@ -27,7 +27,7 @@ from ..fields import shown
 from ..jsontext import kind_name
 from ..limits import MAX_MANIFEST_BYTES, MAX_SNAPSHOT_BYTES, MAX_SNAPSHOT_FILES
 
-__all__ = ["Entry", "open_inside", "tree_digest", "walk_tree"]
+__all__ = ["TOOL_FOLDER", "Entry", "FolderRules", "open_inside", "tree_digest", "walk_tree"]
 
 SKIPPED: Final = frozenset({".git", "__pycache__"})
 MANIFEST_NAME: Final = "tool.json"
@@ -65,6 +65,30 @@ class Entry:
     size: int
     sha256: bytes
     target: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderRules:
+    """What a folder may hold.
+
+    Args:
+        what: What the folder is, for messages.
+        manifest: Name of its manifest, whose bytes are always kept.
+        max_entries: Files, folders and symlinks together.
+        max_files: Regular files alone.
+        max_bytes: Of all files together.
+        links: Whether symlinks inside the folder are accepted.
+    """
+
+    what: str = "tool"
+    manifest: str = MANIFEST_NAME
+    max_entries: int = MAX_SNAPSHOT_FILES
+    max_files: int = MAX_SNAPSHOT_FILES
+    max_bytes: int = MAX_SNAPSHOT_BYTES
+    links: bool = True
+
+
+TOOL_FOLDER: Final = FolderRules()
 
 
 def refuse(code: str, message: str, where: str, hint: str | None = None) -> NoReturn:
@@ -143,8 +167,17 @@ def _name_of(item: os.DirEntry[str]) -> str:
 
 
 class _Walk:
-    def __init__(self, where: str, keep_bytes: int, keep_files: int, sink: Sink | None) -> None:
+    def __init__(
+        self,
+        where: str,
+        keep_bytes: int,
+        keep_files: int,
+        sink: Sink | None,
+        rules: FolderRules,
+    ) -> None:
         self.where = where
+        self.rules = rules
+        self.count = 0
         self.entries: list[Entry] = []
         self.files: dict[str, bytes] = {}
         self.total = 0
@@ -168,20 +201,24 @@ class _Walk:
             elif item.is_dir(follow_symlinks=False):
                 self.entries.append(Entry(path, "dir", False, 0, b""))
                 self.folder(fd, name, path, depth)
-            elif item.is_symlink():
+            elif item.is_symlink() and self.rules.links:
                 target = os.readlink(name, dir_fd=fd)
                 raw = os.fsencode(target)
                 digest = hashlib.sha256(raw).digest()
                 self.entries.append(Entry(path, "symlink", False, len(raw), digest, target))
             else:
                 mode = os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode
+                accepted = (
+                    "files, folders and symlinks" if self.rules.links else "files and folders"
+                )
                 refuse(
                     "snapshot_refused",
-                    f"is {kind_name(mode)}; only files, folders and symlinks can be in a tool",
+                    f"is {kind_name(mode)}; only {accepted} can be in a {self.rules.what}",
                     self.at(path),
                 )
-            if len(self.entries) > MAX_SNAPSHOT_FILES:
-                refuse("snapshot_too_large", f"has over {MAX_SNAPSHOT_FILES} entries", self.where)
+            if len(self.entries) > self.rules.max_entries:
+                text = f"has over {self.rules.max_entries} entries"
+                refuse("snapshot_too_large", text, self.where)
 
     def folder(self, fd: int, name: str, path: str, depth: int) -> None:
         if depth >= _MAX_DEPTH:
@@ -213,12 +250,16 @@ class _Walk:
             info = os.fstat(fd)
             if not stat.S_ISREG(info.st_mode):
                 refuse("snapshot_refused", f"is {kind_name(info.st_mode)}", self.at(path))
-            if path == MANIFEST_NAME and info.st_size > MAX_MANIFEST_BYTES:
+            if path == self.rules.manifest and info.st_size > MAX_MANIFEST_BYTES:
                 refuse(
                     "manifest_invalid",
                     f"has {info.st_size} bytes; the limit is {MAX_MANIFEST_BYTES}",
                     self.at(path),
                 )
+            self.count += 1
+            if self.count > self.rules.max_files:
+                text = f"has over {self.rules.max_files} regular files"
+                refuse("snapshot_too_large", text, self.where)
             self.check_total(info.st_size)
             executable = bool(info.st_mode & 0o111)
             if info.st_size <= _CHUNK_BYTES:
@@ -232,8 +273,8 @@ class _Walk:
             os.close(fd)
 
     def check_total(self, more: int) -> None:
-        if self.total + more > MAX_SNAPSHOT_BYTES:
-            refuse("snapshot_too_large", f"has over {MAX_SNAPSHOT_BYTES} bytes", self.where)
+        if self.total + more > self.rules.max_bytes:
+            refuse("snapshot_too_large", f"has over {self.rules.max_bytes} bytes", self.where)
 
     def small_file(self, fd: int, path: str, executable: bool, size: int) -> None:
         data = os.read(fd, size + 1)
@@ -242,19 +283,19 @@ class _Walk:
         self.total += len(data)
         digest = hashlib.sha256(data).digest()
         self.entries.append(Entry(path, "file", executable, len(data), digest))
-        if path == MANIFEST_NAME:
+        if path == self.rules.manifest:
             self.files[path] = data
         elif self.keeping:
             self.kept += len(data)
             if self.kept > self.keep_bytes or len(self.files) >= self.keep_files:
                 self.keeping = False
-                self.files = {k: v for k, v in self.files.items() if k == MANIFEST_NAME}
+                self.files = {k: v for k, v in self.files.items() if k == self.rules.manifest}
             else:
                 self.files[path] = data
 
     def large_file(self, fd: int, path: str, executable: bool) -> None:
         self.keeping = False
-        self.files = {k: v for k, v in self.files.items() if k == MANIFEST_NAME}
+        self.files = {k: v for k, v in self.files.items() if k == self.rules.manifest}
         state = hashlib.sha256()
         size = 0
         while chunk := os.read(fd, _CHUNK_BYTES):
@@ -266,7 +307,13 @@ class _Walk:
 
 
 def walk_tree(
-    fd: int, where: str, *, keep_bytes: int = 0, keep_files: int = 0, sink: Sink | None = None
+    fd: int,
+    where: str,
+    *,
+    keep_bytes: int = 0,
+    keep_files: int = 0,
+    sink: Sink | None = None,
+    rules: FolderRules = TOOL_FOLDER,
 ) -> tuple[list[Entry], dict[str, bytes], bool]:
     """Read a whole plugin folder.
 
@@ -276,14 +323,15 @@ def walk_tree(
         keep_bytes: Keep the bytes of all files if they are no more than this together.
         keep_files: The same for their number.
         sink: Called with every file.
+        rules: What may be in it.
 
     Returns:
-        The entries, the bytes kept (always those of ``tool.json``), and whether all were.
+        The entries, the bytes kept (always those of the manifest), and whether all were.
 
     Raises:
         ManifestError: Something in the folder is refused, too large, or unreadable.
     """
-    walk = _Walk(where, keep_bytes, keep_files, sink)
+    walk = _Walk(where, keep_bytes, keep_files, sink, rules)
     try:
         walk.directory(fd, "", 0)
     except OSError as exc:

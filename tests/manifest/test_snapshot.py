@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import socket
 import stat
 import threading
@@ -319,6 +320,21 @@ def test_a_materialised_snapshot_is_the_same_and_read_only(
         if path.is_file():
             assert (copy / path.relative_to(tool)).read_bytes() == path.read_bytes()
     assert stat.S_IMODE(store.stat().st_mode) == 0o700
+
+
+def test_a_copy_that_the_disk_cuts_short_is_not_published(tool: Path, tmp_path: Path) -> None:
+    """A first write may take only a part of what it is given."""
+    (tool / "data.bin").write_bytes(bytes(200_000))
+    found = snapshot(tool)
+    assert found.in_memory
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            found.materialise(tmp_path / "store")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert os.listdir(tmp_path / "store") == []
 
 
 def test_many_files_are_not_kept_in_memory(tool: Path, tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ def all_claims() -> tuple[Claim, ...]:
         gate_hook,
         many_tools,
         memory,
+        panel_updates,
         payload,
         read_files,
         schema_check,
@@ -54,6 +55,7 @@ def all_claims() -> tuple[Claim, ...]:
         many_tools,
         codec,
         frames,
+        panel_updates,
         start_up,
     )
     return tuple(module.CLAIM for module in modules)

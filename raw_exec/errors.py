@@ -6,6 +6,7 @@ may compare; the wording of ``message`` is for people and may change.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,7 @@ __all__ = [
     "WireError",
     "WorkerBroken",
     "WorkerError",
+    "first_problem",
 ]
 
 
@@ -51,6 +53,12 @@ class Problem:
         return f"{place}: {self.message}"
 
 
+def first_problem(problems: Sequence[Problem]) -> str:
+    """Return the first of one or more problems in a line, and how many more there are."""
+    more = f" (and {len(problems) - 1} more problems)" if len(problems) > 1 else ""
+    return f"{problems[0]}{more}"
+
+
 class RawExecError(Exception):
     """Base of every error that this package raises on purpose.
 
@@ -74,7 +82,7 @@ class RawExecError(Exception):
         return f"{self.where}: {self.message}" if self.where else self.message
 
 
-class _ProblemError(RawExecError):
+class ProblemError(RawExecError):
     def __init__(
         self,
         code: str,
@@ -88,15 +96,15 @@ class _ProblemError(RawExecError):
         self.problems = problems
 
 
-class ConfigError(_ProblemError):
+class ConfigError(ProblemError):
     """The configuration file, or what it selects, is wrong."""
 
 
-class ManifestError(_ProblemError):
+class ManifestError(ProblemError):
     """A plugin's folder or manifest is wrong."""
 
 
-class SchemaError(_ProblemError):
+class SchemaError(ProblemError):
     """A JSON Schema is refused; ``problems`` point into the schema."""
 
 

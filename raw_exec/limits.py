@@ -14,6 +14,7 @@ __all__ = [
     "MAX_JSON_DEPTH",
     "MAX_JSON_NODES",
     "MAX_MANIFEST_BYTES",
+    "MAX_OUTPUT_BYTES",
     "MAX_PATTERN_BYTES",
     "MAX_SAFE_INTEGER",
     "MAX_SNAPSHOT_BYTES",
@@ -39,6 +40,9 @@ MAX_ARGUMENT_BYTES = 32 * 1024 * 1024
 
 MAX_ARGUMENT_NODES = 100_000
 """Values and keys in the arguments of one call; schema checks cost up to a few µs each."""
+
+MAX_OUTPUT_BYTES = 16 * 1024 * 1024
+"""The largest budget of text and JSON that a call may be given; the default is far less."""
 
 MAX_SAFE_INTEGER = 2**53 - 1
 """Integers beyond this are not the same number in every language (RFC 7493)."""

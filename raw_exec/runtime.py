@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,17 @@ from .config import Config
 from .dispatch import Call, Services, ToolResult, dispatch_call, judge_call
 from .dispatch.audit import AuditLog, audit_record
 from .dispatch.descriptors import DescriptorService
-from .errors import ConfigError
+from .dispatch.options import call_ms, call_source, output_budget, resolve_cwd
+from .effects.compiled import default_cache_dir
+from .hooks import HookService, load_hooks
+from .interactions import FAILURES, Adapter
+from .interactions import requests as question_requests
 from .jobs import JobService, open_jobs
-from .jobs.requests import METHOD_PREFIX, job_requests
+from .jobs.requests import METHOD_PREFIX as JOB_PREFIX
+from .jobs.requests import job_requests
 from .limits import Limits
+from .panels import PanelView
+from .panels import requests as panel_requests
 from .pool import (
     Launcher,
     NodeRuntime,
@@ -28,10 +35,11 @@ from .pool import (
     open_launcher,
     open_pool,
 )
-from .pool.calls import RequestHandler
+from .pool.calls import RequestHandler, RequestRefused
 from .private_root import open_private_root
-from .sandbox import SandboxPlan, derive_plan, descriptor_plan
-from .tools import Tool, ToolRegistry, load_registry
+from .sandbox import SandboxPlan, descriptor_plan
+from .sessions import Session, SessionKeeper, open_keeper, open_session
+from .tools import Tool, ToolRegistry, derive_tool_plan, load_registry
 from .variables import VariableService, open_variables
 
 __all__ = ["Runtime", "RuntimeStatistics", "RuntimeTools", "open_runtime"]
@@ -131,12 +139,14 @@ class Runtime:
         pool: WorkerPool,
         variables: VariableService,
         jobs: JobService,
+        hooks: HookService,
         *,
         cwd: str,
         approve: Approver | None,
         cache_dir: Path,
         principal: str,
         audit: AuditLog | None,
+        keeper: SessionKeeper,
     ) -> None:
         self.config = config
         self.loaded = loaded
@@ -145,6 +155,7 @@ class Runtime:
         self.pool = pool
         self.variables = variables
         self.jobs = jobs
+        self.hooks = hooks
         self._cwd = cwd
         self._principal = principal
         self._specs: dict[tuple[str, str], WorkerSpec] = {}
@@ -167,28 +178,74 @@ class Runtime:
             approve=approve,
             limits=config.limits,
             record=None if audit is None else self._record,
+            pre_hooks=hooks.pre_tool if hooks.wants("PreToolUse") else None,
+            post_hooks=hooks.post_tool if _tells_of_results(hooks) else None,
             requests=self._requests_of,
             redact=variables.redact if config.agent.vars else None,
         )
         self._audit = audit
+        self._keeper = keeper
+
+    def open_session(
+        self,
+        session_id: str | None = None,
+        *,
+        resume: bool = False,
+        cwd: str | os.PathLike[str] | None = None,
+        on_panel: Callable[[PanelView], Awaitable[None]] | None = None,
+    ) -> AbstractAsyncContextManager[Session]:
+        """Open a session: a home for panels, questions, background processes and receipts.
+
+        Args:
+            session_id: Its name in the history; made up by default.
+            resume: Take up the session of that name where an earlier host left it, if any.
+            cwd: Directory that relative paths of its calls mean; the runtime's by default.
+            on_panel: Called with a panel as it changes, at most once in 250 ms for each
+                panel; the last state is always among them.
+
+        Raises:
+            HistoryError: The history can't be used, or has such a session already.
+            ConfigError: ``cwd`` is not a directory.
+        """
+        directory = self._cwd if cwd is None else resolve_cwd(cwd)
+        return open_session(
+            self, self._keeper, session_id, resume=resume, cwd=directory, on_panel=on_panel
+        )
+
+    @property
+    def principal(self) -> str:
+        """On whose behalf this runtime works."""
+        return self._principal
 
     def _requests_of(self, call: Call) -> RequestHandler:
         """Return what answers the requests of a call's handler, by which tool it is."""
         tool = call.chosen_tool()
         variables = self.variables.requests_for(tool.identity)
-        if tool.identity != _JOB_TOOL:
-            return variables
-        jobs = job_requests(
-            self.jobs,
+
+        async def answer(method: str, params: Any) -> Any:
+            if method.startswith(panel_requests.METHOD_PREFIX):
+                return await panel_requests.answer_panel_request(call.panels, method, params)
+            if method == question_requests.METHOD:
+                return await self._ask(call, params)
+            if method.startswith(JOB_PREFIX) and tool.identity == _JOB_TOOL:
+                return await self._jobs_of(call, tool)(method, params)
+            return await variables(method, params)
+
+        return answer
+
+    def _jobs_of(self, call: Call, tool: Tool) -> RequestHandler:
+        return job_requests(
+            self.jobs if call.home is None else call.home.jobs,
             cwd=call.cwd,
             plan_for=lambda cwd: self.plan_for(tool, cwd),
             resolve_env=self.variables.resolve_env,
         )
 
-        async def answer(method: str, params: Any) -> Any:
-            return await (jobs if method.startswith(METHOD_PREFIX) else variables)(method, params)
-
-        return answer
+    async def _ask(self, call: Call, params: Any) -> Any:
+        if call.home is None:
+            code = "interaction_unavailable"
+            raise RequestRefused(code, f"{FAILURES[code]}; the call belongs to no session")
+        return await call.home.ask(call, params)
 
     def _record(self, call: Call, result: ToolResult) -> None:
         assert self._audit is not None  # noqa: S101  (only then is this registered)
@@ -210,15 +267,7 @@ class Runtime:
         Raises:
             SandboxError: The profile grants something that can't be granted.
         """
-        return derive_plan(
-            self.config.sandbox,
-            tool_identity=tool.identity,
-            profile=tool.profile,
-            cwd=cwd,
-            config_directory=str(self.config.directory),
-            home=str(Path.home()),
-            limits=self.config.limits,
-        )
+        return derive_tool_plan(self.config, tool, cwd)
 
     def spec_for(self, tool: Tool, cwd: str) -> WorkerSpec:
         """Say what worker a tool needs for a working directory; worked out once."""
@@ -254,9 +303,14 @@ class Runtime:
         timeout_seconds: float | None = None,
     ) -> ToolResult:
         """See ``RuntimeTools.dispatch``."""
-        call = self._new_call(
-            name, arguments, cwd, max_output_bytes, tool_call_id, source, timeout_seconds
+        return await self.run_call(
+            self.new_call(
+                name, arguments, cwd, max_output_bytes, tool_call_id, source, timeout_seconds
+            )
         )
+
+    async def run_call(self, call: Call) -> ToolResult:
+        """Take a call that ``new_call`` made through every step."""
         self._in_flight += 1
         try:
             return await dispatch_call(call, self._services)
@@ -274,7 +328,7 @@ class Runtime:
         Raises:
             CallRefused: It would be refused before that.
         """
-        call = self._new_call(name, arguments, cwd, None, "judge", "model", None)
+        call = self.new_call(name, arguments, cwd, None, "judge", "model", None)
         await judge_call(call, self._services)
         return call
 
@@ -282,7 +336,7 @@ class Runtime:
         self._calls += 1
         return f"{self._call_prefix}{self._calls:x}"
 
-    def _new_call(
+    def new_call(
         self,
         name: str,
         arguments: Any,
@@ -296,10 +350,10 @@ class Runtime:
             name=name,
             raw_arguments=arguments,
             cwd=self._cwd if cwd is None else resolve_cwd(cwd),
-            max_output_bytes=_output_budget(max_output_bytes, self.config.agent.max_output_bytes),
+            max_output_bytes=output_budget(max_output_bytes, self.config.agent.max_output_bytes),
             tool_call_id=tool_call_id or self._next_call_id(),
-            source=_source(source),
-            call_ms=_call_ms(timeout_seconds, self.config.limits.call_ms),
+            source=call_source(source),
+            call_ms=call_ms(timeout_seconds, self.config.limits.call_ms),
         )
 
     def statistics(self) -> RuntimeStatistics:
@@ -323,6 +377,8 @@ async def open_runtime(
     cache_dir: str | os.PathLike[str] | None = None,
     spares: int = 1,
     audit: str | os.PathLike[str] | AuditLog | None = None,
+    history: str | os.PathLike[str] | None = None,
+    interact: Adapter | None = None,
     simulate: Sequence[str] = (),
 ) -> AsyncIterator[Runtime]:
     """Open a runtime for the selected tools of a configuration.
@@ -340,21 +396,26 @@ async def open_runtime(
         cache_dir: Where the compiled engine is kept; ``$XDG_CACHE_HOME/raw`` by default.
         spares: Started, unused workers kept per tool with ``isolation: fresh``.
         audit: File that a record of every call is appended to; none by default.
+        history: SQLite file that sessions are kept in; in memory by default.
+        interact: Brings the questions of tools to a person; ``None`` refuses them with
+            ``interaction_unavailable``.
         simulate: Features to treat as missing, for tests: ``"no-landlock"``,
             ``"no-userns"``, ``"no-cgroup"``.
 
     Raises:
         ConfigError: ``cwd`` is not a directory, or a selected tool can't be loaded.
+        ConfigError: A selected hook is wrong, or its condition does not fit a tool.
         ManifestError: A selected tool is wrong.
         PolicyError: A rule does not fit the tool it matches.
+        HistoryError: ``history`` can't be used.
     """
-    _refuse_unsupported(config)
     directory = resolve_cwd(cwd)
-    cache = Path(cache_dir) if cache_dir is not None else _default_cache()
+    cache = Path(cache_dir) if cache_dir is not None else default_cache_dir().parent
     log = audit if audit is None or isinstance(audit, AuditLog) else AuditLog(audit)
-    with open_private_root() as root, _closing(log, owned=log is not audit):
+    with _closing(log, owned=log is not audit), open_private_root() as root:
         store = root / "snapshots"
         loaded = load_registry(config, store=store)
+        hook_set = load_hooks(config, loaded.tools, store=store)
         async with (
             open_launcher(scratch_parent=root, simulate=simulate) as launcher,
             open_pool(
@@ -367,6 +428,7 @@ async def open_runtime(
             ) as pool,
             open_variables(config, launcher) as variables,
             open_jobs(launcher, grace_ms=config.limits.grace_ms) as jobs,
+            open_keeper(history, interact) as keeper,
         ):
             runtime = Runtime(
                 config,
@@ -375,11 +437,13 @@ async def open_runtime(
                 pool,
                 variables,
                 jobs,
+                HookService(config, hook_set, launcher, store=store, cwd=directory),
                 cwd=directory,
                 approve=approve,
                 cache_dir=cache / "engine",
                 principal=principal,
                 audit=log,
+                keeper=keeper,
             )
             try:
                 yield runtime
@@ -396,57 +460,11 @@ def _closing(log: AuditLog | None, *, owned: bool) -> Iterator[None]:
             log.close()
 
 
-def _refuse_unsupported(config: Config) -> None:
-    """Refuse what would otherwise be protection that is asked for and silently absent."""
-    if config.agent.hooks_use:
-        raise ConfigError(
-            "not_supported",
-            f"agent {config.agent.name!r} selects hooks, which this version can't run",
-            where=None if config.path is None else str(config.path),
-            hint="remove hooks.use; a gate that does not run would let calls through",
-        )
+def _tells_of_results(hooks: HookService) -> bool:
+    return hooks.wants("PostToolUse") or hooks.wants("PostToolUseFailure")
 
 
 def _may_enter(plan: SandboxPlan, cwd: str) -> bool:
     if not plan.sandbox:
         return True
     return any(cwd == path or cwd.startswith(f"{path.rstrip('/')}/") for path in plan.read)
-
-
-def resolve_cwd(cwd: str | os.PathLike[str]) -> str:
-    """Return an existing directory as an absolute path without links.
-
-    Raises:
-        ConfigError: Code ``cwd_invalid``.
-    """
-    path = os.path.realpath(os.fspath(cwd))
-    if not os.path.isdir(path):
-        raise ConfigError("cwd_invalid", f"working directory {path!r} is not a directory")
-    return path
-
-
-def _default_cache() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "raw"
-
-
-def _output_budget(asked: int | None, configured: int) -> int:
-    if asked is None:
-        return configured
-    if not 0 < asked <= 16 * 1024 * 1024:
-        raise ConfigError("option_invalid", f"max_output_bytes must be 1 to 16777216, got {asked}")
-    return asked
-
-
-def _source(source: str) -> str:
-    if source not in ("model", "user_action"):
-        raise ConfigError("option_invalid", f"source must be 'model' or 'user_action': {source!r}")
-    return source
-
-
-def _call_ms(asked: float | None, configured: int) -> int:
-    if asked is None:
-        return configured
-    if not asked > 0:
-        raise ConfigError("option_invalid", f"timeout_seconds must be over 0, got {asked}")
-    return min(configured, max(1, int(asked * 1000)))

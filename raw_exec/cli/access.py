@@ -3,39 +3,22 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
-from ..config import Config
 from ..errors import WorkerError
 from ..pool import find_node
 from ..sandbox import (
     RuntimeFiles,
     SandboxPlan,
-    derive_plan,
     explain_network,
     explain_path,
     node_files,
     python_files,
 )
-from ..tools import Tool
 
-__all__ = ["decide_host", "decide_path", "derive_tool_plan", "find_runtime_files"]
+__all__ = ["decide_host", "decide_path", "find_runtime_files"]
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1", "[::1]")
-
-
-def derive_tool_plan(config: Config, tool: Tool, cwd: str) -> SandboxPlan:
-    """Derive the plan of a tool for a working directory, as a call does."""
-    return derive_plan(
-        config.sandbox,
-        tool_identity=tool.identity,
-        profile=tool.profile,
-        cwd=cwd,
-        config_directory=str(config.directory),
-        home=str(Path.home()),
-        limits=config.limits,
-    )
 
 
 def find_runtime_files(language: str) -> RuntimeFiles | None:

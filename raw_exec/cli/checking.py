@@ -24,12 +24,14 @@ from ..errors import (
     SandboxError,
     WorkerError,
 )
-from ..manifest import LoadedTool, load_tool
-from ..policy import RuleSet, parse_rules
+from ..manifest import load_tool
+from ..manifest.tool import TOOL_ID, TOOL_NAME
+from ..manifest.tree import MANIFEST_NAME
+from ..policy import parse_rules
 from ..pool import LoadFailure, WorkerSpec
 from ..sandbox import descriptor_plan
 from ..schema.portability import find_portability_warnings
-from ..tools import Tool, ToolRoots, tool_roots
+from ..tools import Tool, ToolRoots, bind_tool, tool_roots
 
 if TYPE_CHECKING:
     from ..manifest.load import Source
@@ -37,9 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CheckReport", "Target", "check_tool", "find_targets", "load_target"]
 
-_IDENTITY = re.compile(r"(agent|local|builtin)/([a-z][a-z0-9_-]{0,63})")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
-_MANIFEST = "tool.json"
+_IDENTITY = re.compile(rf"(agent|local|builtin)/({TOOL_ID.pattern})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,28 +130,38 @@ def find_targets(config: Config, names: Sequence[str]) -> list[Target]:
     """
     roots = tool_roots(config)
     if not names:
-        refs = [use.ref for use in config.agent.tools_use]
-        return [_in_root(roots, match) for ref in refs if (match := _IDENTITY.fullmatch(ref))]
+        return [_selected(roots, use.ref) for use in config.agent.tools_use]
     return [_find_target(config, roots, name) for name in names]
+
+
+def _selected(roots: ToolRoots, ref: str) -> Target:
+    match = _IDENTITY.fullmatch(ref)
+    if match is None:
+        raise ConfigError(
+            "unknown_target",
+            f"{ref!r:.200} can't be checked: MCP servers are not supported yet",
+            hint="name the tools to look at, or remove it from tools.use",
+        )
+    return _in_root(roots, match)
 
 
 def _find_target(config: Config, roots: ToolRoots, name: str) -> Target:
     match = _IDENTITY.fullmatch(name)
-    if match is not None and not Path(name, _MANIFEST).is_file():
+    if match is not None and not Path(name, MANIFEST_NAME).is_file():
         return _in_root(roots, match)
-    if _NAME.fullmatch(name):
+    if TOOL_NAME.fullmatch(name):
         for use in config.agent.tools_use:
             selected = _IDENTITY.fullmatch(use.ref)
             if selected is not None and name in (use.as_name, selected.group(2)):
                 return _in_root(roots, selected)
     path = Path(os.path.abspath(name))
-    if path.name == _MANIFEST:
+    if path.name == MANIFEST_NAME:
         path = path.parent
     if not path.is_dir():
         raise ConfigError(
             "unknown_target",
             f"{name!r:.200} is neither a tool folder nor a selected tool",
-            hint="give a folder with a tool.json, or an ID like local/word_count",
+            hint=f"give a folder with a {MANIFEST_NAME}, or an ID like local/word_count",
         )
     return Target(path.parent, path.name, _source_of(config, roots, path))
 
@@ -191,33 +201,13 @@ def load_target(config: Config, target: Target) -> tuple[CheckReport, Tool | Non
     ]
     # A folder outside of the roots has no identity, so no rule is about it.
     rules = config.agent.rules if target.source is not None else parse_rules([])
-    tool = _bind(config, loaded, rules, report)
-    if tool is None:
+    try:
+        tool = bind_tool(config, loaded, rules)
+    except PolicyError as exc:
+        report.add("rules", exc)
         return report, None
     report.profile = tool.profile if target.source is not None else None
     return report, tool
-
-
-def _bind(config: Config, loaded: LoadedTool, rules: RuleSet, report: CheckReport) -> Tool | None:
-    manifest = loaded.manifest
-    try:
-        policy = rules.bind(
-            loaded.identity,
-            condition_sources=manifest.condition_sources,
-            schemas={"arguments": manifest.compiled_input, "effects": manifest.compiled_effects},
-        )
-    except PolicyError as exc:
-        report.add("rules", exc)
-        return None
-    return Tool(
-        identity=loaded.identity,
-        source=loaded.source,
-        name=manifest.name,
-        manifest=manifest,
-        snapshot=loaded.snapshot,
-        policy=policy,
-        profile=config.sandbox.profile_name(loaded.identity),
-    )
 
 
 async def check_tool(runtime: Runtime, tool: Tool, report: CheckReport) -> None:

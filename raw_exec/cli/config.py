@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from .hooks import event_text
 from .lazy import LazyGroup
 from .options import Settings, command, common_options, settings_of
 
@@ -51,14 +52,20 @@ def list_config(ctx: click.Context) -> None:
     """Check the configuration and show what it says.
 
     Everything is checked statically: the file, and the folders and rules of the chosen
-    agent's tools. No code of a tool runs, and no value of a variable is shown.
+    agent's tools and hooks. No code of a tool or hook runs, and no value of a variable is
+    shown.
     """
     from ..config import describe_config, load_config
+    from ..hooks import describe_hook, load_hooks
     from ..tools import load_registry
 
     settings = settings_of(ctx)
     loaded = load_config(settings.config, agent=settings.agent)
-    described = describe_config(loaded, load_registry(loaded))
+    registry = load_registry(loaded)
+    hooks = load_hooks(loaded, registry.tools)
+    described = describe_config(loaded, registry)
+    described["hooks"] = [describe_hook(loaded, hook) for hook in hooks.hooks]
+    described["warnings"] += hooks.warnings
     if settings.as_json:
         settings.output.json(described)
         return
@@ -103,8 +110,13 @@ def _print(settings: Settings, described: dict[str, Any]) -> None:
                 for i, rule in enumerate(agent["rules"])
             ],
         )
+    if described["hooks"]:
+        out.line()
+        out.heading(f"hooks ({len(described['hooks'])}); they run in this order")
+        for hook in described["hooks"]:
+            events = "; ".join(event_text(event) for event in hook["events"])
+            out.line(f"  {hook['hook']} (profile {hook['profile']}): {events}")
     for title, names in (
-        ("hooks", agent["hooks"]),
         ("variables", agent["vars"]),
         ("MCP servers", described["mcp_servers"]),
     ):

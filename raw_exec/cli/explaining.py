@@ -7,13 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 from ..config import AgentConfig
 from ..errors import CallRefused
+from ..hooks import HookSet
+from ..hooks.describe import describe_subscription
+from ..manifest.hook import TOOL_EVENTS
 from ..policy import Evaluation, Rule, Verdict, compile_glob
 from ..tools import Tool
 
 if TYPE_CHECKING:
     from ..runtime import Runtime
 
-__all__ = ["Judgement", "describe_rules", "judge_call", "judge_without_arguments"]
+__all__ = [
+    "Judgement",
+    "describe_hooks",
+    "describe_rules",
+    "judge_call",
+    "judge_without_arguments",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +89,33 @@ def _role(rule: Rule, last: int, denied: bool) -> str:
     if rule.index == last:
         return "decides when no later one matches"
     return f"no effect: rule {last} denies the tool" if denied else "decides when it matches"
+
+
+def describe_hooks(
+    hooks: HookSet, tool: Tool, judgement: Judgement, arguments: Any
+) -> list[dict[str, Any]]:
+    """Return the hooks whose glob matches the tool, and whether each would be told.
+
+    Args:
+        hooks: The selected hooks.
+        tool: The tool.
+        judgement: What would happen to the call before hooks.
+        arguments: Of the call, ``None`` when there are none to go by.
+    """
+    rows = []
+    for hook in hooks.hooks:
+        for entry in hook.manifest.events:
+            if entry.event not in TOOL_EVENTS or not entry.reaches(tool.identity):
+                continue
+            runs: bool | None = True
+            if judgement.would == "refuse":
+                runs = False
+            elif entry.when is not None:
+                source = arguments if entry.when.source == "arguments" else judgement.effects
+                bound = hook.predicates[entry.index, tool.identity]
+                runs = None if arguments is None else bound.match(source) is not None
+            rows.append({"hook": hook.identity, **describe_subscription(entry), "runs": runs})
+    return rows
 
 
 def judge_without_arguments(tool: Tool) -> Judgement:

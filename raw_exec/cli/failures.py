@@ -38,7 +38,6 @@ __all__ = [
     "Interrupted",
     "exit_status_of",
     "only_cause",
-    "problem_lines",
     "report",
     "report_usage",
 ]
@@ -61,7 +60,7 @@ _BY_CLASS: tuple[tuple[type[RawExecError], int], ...] = (
     (WorkerError, EXIT_WORKER),
     (InternalError, EXIT_BUG),
 )
-_BY_CODE = {"node_missing": EXIT_SANDBOX, "python_missing": EXIT_SANDBOX}
+_BY_CODE = {"node_missing": EXIT_SANDBOX}
 
 
 class Interrupted(RawExecError):
@@ -115,11 +114,6 @@ def _leaves(exc: BaseException) -> Iterator[BaseException]:
         yield exc
 
 
-def problem_lines(problems: tuple[Problem, ...]) -> list[str]:
-    """Return each problem with its line and column, as far as known."""
-    return [str(problem) for problem in problems]
-
-
 def report(exc: BaseException, settings: Settings) -> int:
     """Print an exception for the user and return the exit status."""
     exc = only_cause(exc)
@@ -140,7 +134,7 @@ def report(exc: BaseException, settings: Settings) -> int:
     elif problems:
         text = f"{exc.where}: " if exc.where else ""
         text += f"{len(problems)} problems"
-        more = problem_lines(problems)
+        more = [str(problem) for problem in problems]
     settings.output.error(text, hints=(exc.hint,) if exc.hint else (), more=more)
     if os.environ.get("RAW_EXEC_DEBUG"):
         traceback.print_exception(exc)

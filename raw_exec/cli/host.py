@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from ..config import config_path, load_config
+from ..effects.compiled import default_cache_dir
 from ..errors import RawExecError, WorkerError
 from ..pool import find_node, open_launcher
+from ..pool.runtimes import examine_node
 from ..private_root import open_private_root
 from ..sandbox import best_tier, derive_findings
 from .running import run_async
@@ -71,39 +73,17 @@ def _node() -> dict[str, Any]:
         node = find_node()
     except RawExecError as exc:
         return finding("node", False, exc.message, exc.hint)
-    version = _version_of(node.path)
-    if version is None:
-        return finding(
-            "node",
-            False,
-            f"{node.path} (from {node.source}) does not run",
-            "install Node 18 or later, or: pip install 'raw-exec[node]'",
-            {"path": str(node.path), "source": node.source},
-        )
+    detail = {"path": str(node.path), "source": node.source}
+    try:
+        version = examine_node(node.path).version
+    except WorkerError as exc:
+        return finding("node", False, f"{exc.message} (from {node.source})", exc.hint, detail)
     return finding(
         "node",
         True,
         f"{version} at {node.path} (from {node.source})",
-        detail={"path": str(node.path), "source": node.source, "version": version},
+        detail={**detail, "version": version},
     )
-
-
-def _version_of(node: Path) -> str | None:
-    import subprocess
-
-    try:
-        done = subprocess.run(
-            [str(node), "--version"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=10,
-            env={},
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    text = done.stdout.decode("ascii", "replace").strip()
-    return text if done.returncode == 0 and text.startswith("v") else None
 
 
 def _python() -> dict[str, Any]:
@@ -117,8 +97,7 @@ def _python() -> dict[str, Any]:
 
 
 def _cache() -> dict[str, Any]:
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    folder = (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "raw"
+    folder = default_cache_dir()
     nearest = folder
     while not nearest.exists() and nearest != nearest.parent:
         nearest = nearest.parent
@@ -147,10 +126,10 @@ def _config(given: str | None) -> dict[str, Any]:
     detail = {"path": str(path)}
     try:
         info = path.stat()
-    except OSError:
-        if given is None:
+    except OSError as exc:
+        if given is None and isinstance(exc, FileNotFoundError | NotADirectoryError):
             return finding("config", True, f"none at {path}; defaults are used", detail=detail)
-        return finding("config", False, f"{path} can not be read", detail=detail)
+        return finding("config", False, f"{path} can not be read: {exc.strerror}", detail=detail)
     mode = stat.S_IMODE(info.st_mode)
     detail["mode"] = f"{mode:04o}"
     if mode & 0o077:

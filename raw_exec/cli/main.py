@@ -14,6 +14,7 @@ import click
 from .failures import EXIT_INTERRUPTED, report, report_usage
 from .lazy import LazyGroup
 from .options import Settings, common_options, settings_of
+from .output import OutputLost, guarded_stdout
 
 __all__ = ["cli", "main"]
 
@@ -33,6 +34,7 @@ class RootGroup(LazyGroup):
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
         arguments = list(sys.argv[1:] if args is None else args)
+        _open_missing_streams()
         for stream in (sys.stdout, sys.stderr):
             # A locale without UTF-8 must not turn an answer into a traceback.
             if isinstance(stream, io.TextIOWrapper):
@@ -40,13 +42,16 @@ class RootGroup(LazyGroup):
         settings = Settings()
         status = EXIT_INTERRUPTED
         try:
-            status = self._run(arguments, prog_name, complete_var, settings, extra)
-            sys.stdout.flush()
-        except BrokenPipeError:
-            # The reader has what it wanted; the interpreter must not complain at exit.
+            with guarded_stdout():
+                status = self._run(arguments, prog_name, complete_var, settings, extra)
+                sys.stdout.flush()
+        except OutputLost as exc:
+            # The interpreter must not complain at exit about what is still in the buffer.
             with contextlib.suppress(OSError, ValueError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            status = 1
+            settings.as_json = False
+            # A reader that is gone has what it wanted.
+            status = 1 if exc.reader_is_gone else report(exc, settings)
         sys.exit(status)
 
     def _run(
@@ -76,11 +81,18 @@ class RootGroup(LazyGroup):
             return report_usage(exc.format_message(), hint, settings)
         except (click.Abort, KeyboardInterrupt):
             return report(KeyboardInterrupt(), settings)
-        except BrokenPipeError:
+        except OutputLost:
             raise
         except Exception as exc:
             return report(exc, settings)
         return value if isinstance(value, int) else 0
+
+
+def _open_missing_streams() -> None:
+    """Give a process that was started without standard output or error a place to write to."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
 
 
 def _asks_for_json(arguments: list[str]) -> bool:
@@ -105,9 +117,10 @@ def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> 
     cls=RootGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     lazy={
-        "tools": ("tools:tools", "List, write, check, call and explain tools."),
+        "tools": ("tools:tools", "List, write, check, call, verify and explain tools."),
         "config": ("config:config", "Write and show the configuration."),
         "vars": ("vars:vars_group", "List and read the variables of an agent."),
+        "hooks": ("hooks:hooks", "List, check and try the hooks of an agent."),
         "doctor": ("doctor:doctor", "Show what this host can enforce, and what is missing."),
         "completion": ("completion:completion", "Print a shell completion script."),
         "version": ("version:version", "Print the version."),

@@ -9,15 +9,17 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TextIO
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
+from ..errors import ConfigError
 from ..text import escape_text
 
 if TYPE_CHECKING:
     from .options import Settings
 
-__all__ = ["Output", "colour_allowed", "is_terminal"]
+__all__ = ["Output", "OutputLost", "colour_allowed", "guarded_stdout", "is_terminal"]
 
 _STYLES = {"error": "1;31", "warning": "33", "hint": "36", "good": "32", "bold": "1", "dim": "2"}
 
@@ -39,6 +41,53 @@ def colour_allowed(stream: TextIO) -> bool:
 
 def _paint(text: str, style: str, stream: TextIO) -> str:
     return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if colour_allowed(stream) else text
+
+
+class OutputLost(ConfigError):
+    """Standard output takes no more: its disk is full, or its reader is gone.
+
+    Args:
+        exc: What writing raised.
+    """
+
+    def __init__(self, exc: OSError) -> None:
+        message = f"can not be written: {exc.strerror or exc}"
+        super().__init__("output_unwritable", message, where="standard output")
+        self.reader_is_gone = isinstance(exc, BrokenPipeError)
+
+
+class _Stdout:
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        try:
+            return self._stream.write(text)
+        except OSError as exc:
+            raise OutputLost(exc) from exc
+
+    def flush(self) -> None:
+        try:
+            self._stream.flush()
+        except OSError as exc:
+            raise OutputLost(exc) from exc
+
+
+@contextmanager
+def guarded_stdout() -> Iterator[None]:
+    """Tell a failure of standard output apart from every other ``OSError``.
+
+    While this is open, whatever writes to ``sys.stdout`` raises ``OutputLost`` instead.
+    """
+    stream = sys.stdout
+    sys.stdout = cast("TextIO", _Stdout(stream))
+    try:
+        yield
+    finally:
+        sys.stdout = stream
 
 
 class Output:

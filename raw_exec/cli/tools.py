@@ -27,4 +27,4 @@ __all__ = ["tools"]
 )
 @common_options
 def tools() -> None:
-    """List, write, check, call and explain tools."""
+    """List, write, check, call, verify and explain tools."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..limits import MAX_OUTPUT_BYTES
 from .arguments import read_arguments
 from .options import Settings, command, settings_of
 
@@ -50,7 +51,7 @@ __all__ = ["call"]
 )
 @click.option(
     "--max-output-bytes",
-    type=click.IntRange(1, 16 * 1024 * 1024),
+    type=click.IntRange(1, MAX_OUTPUT_BYTES),
     metavar="BYTES",
     help="Budget of text and JSON in the result. Default: the agent's, else 8192.",
 )
@@ -134,6 +135,13 @@ def _print(settings: Settings, result: ToolResult) -> None:
     for stream, text in result.logs.items():
         for line in text.rstrip("\n").split("\n"):
             out.note(f"[{stream}] {line}")
+    for receipt in result.hooks:
+        if receipt.outcome == "warned":
+            out.warning(f"hook {receipt.hook} ({receipt.event}): {receipt.message}")
+        elif receipt.message and not receipt.stops:
+            out.note(f"[hook {receipt.hook}] {receipt.message}")
+        else:
+            out.detail(f"hook {receipt.hook}: {receipt.outcome}, {receipt.elapsed_ms:.1f} ms")
     if result.is_error and result.origin == "host":
         out.error(result.text or f"refused with {result.code}", hints=result.hints)
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -57,14 +56,12 @@ def check(ctx: click.Context, targets: tuple[str, ...]) -> int:
 
 
 def _check_in_sandbox(config: Config, tools: list[tuple[Tool, CheckReport]]) -> None:
-    from ..policy import parse_rules
     from ..runtime import open_runtime
     from .checking import check_tool
     from .running import run_async
 
     # The runtime itself needs no tools: each is handed over one at a time.
-    agent = dataclasses.replace(config.agent, tools_use=(), rules=parse_rules([]), raw_rules=())
-    bare = dataclasses.replace(config, agent=agent)
+    bare = config.without_tools(hooks=False)
 
     async def run() -> None:
         async with open_runtime(bare, cwd="/", spares=0) as runtime:

@@ -9,6 +9,7 @@ import click
 
 from ..errors import ConfigError
 from .arguments import read_arguments
+from .hooks import event_text
 from .options import Settings, command, settings_of
 
 if TYPE_CHECKING:
@@ -17,6 +18,12 @@ if TYPE_CHECKING:
     from .explaining import Judgement
 
 __all__ = ["explain"]
+
+_HOOK_WORDS = {
+    True: "would run",
+    False: "would not run",
+    None: "depends on the arguments; give --args",
+}
 
 
 @command("explain")
@@ -60,21 +67,27 @@ def explain(
     """Say what a tool may do and what would happen.
 
     NAME is the model-visible name or the identity. Shown are the sandbox plan, the rules that
-    apply and which of them would decide. The handler never runs. With --args, validateArgs
-    and describeEffects run as they would for a call: in process without input or output, or,
-    where that engine can't load them, in a sandboxed process without writes and network.
+    apply, which of them would decide, and the hooks. Neither handler nor hooks run. With
+    --args, validateArgs and describeEffects run as they would for a call: in process without
+    input or output, or, where that engine can't load them, in a sandboxed process without
+    writes and network.
     """
     from ..config import load_config
-    from ..runtime import resolve_cwd
+    from ..dispatch.options import resolve_cwd
+    from ..hooks import load_hooks
     from ..tools import load_registry
+    from .explaining import describe_hooks
 
     settings = settings_of(ctx)
     config = load_config(settings.config, agent=settings.agent)
     registry = load_registry(config)
     tool = find_tool(registry, name)
     directory = resolve_cwd(cwd or ".")
+    hooks = load_hooks(config, registry.tools)
+    value = None if arguments is None else read_arguments(arguments)
     data = _describe(config, tool, directory, paths, hosts)
-    judgement = _judge(config, tool, arguments, directory)
+    judgement = _judge(config, tool, value, directory, given=arguments is not None)
+    data["hooks"] = describe_hooks(hooks, tool, judgement, value)
     data["would"] = judgement.as_dict()
     if settings.as_json:
         settings.output.json(data)
@@ -106,7 +119,8 @@ def _describe(
     config: Config, tool: Tool, cwd: str, paths: tuple[str, ...], hosts: tuple[str, ...]
 ) -> dict[str, Any]:
     from ..sandbox import explain_plan
-    from .access import decide_host, decide_path, derive_tool_plan, find_runtime_files
+    from ..tools import derive_tool_plan
+    from .access import decide_host, decide_path, find_runtime_files
     from .explaining import describe_rules
 
     plan = derive_tool_plan(config, tool, cwd)
@@ -128,15 +142,13 @@ def _describe(
     }
 
 
-def _judge(config: Config, tool: Tool, arguments: str | None, cwd: str) -> Judgement:
+def _judge(config: Config, tool: Tool, value: Any, cwd: str, *, given: bool) -> Judgement:
     from .explaining import judge_call, judge_without_arguments
 
-    if arguments is None:
+    if not given:
         return judge_without_arguments(tool)
     from ..runtime import open_runtime
     from .running import run_async
-
-    value = read_arguments(arguments)
 
     async def run() -> Judgement:
         async with open_runtime(config, cwd=cwd, spares=0) as runtime:
@@ -170,6 +182,12 @@ def _print(settings: Settings, data: dict[str, Any], judgement: Judgement) -> No
         )
         out.line(f"  {rule['index']}: {rule['effect']} {rule['match']!r}{condition}")
         out.line(f"     {rule['role']}")
+    if data["hooks"]:
+        out.line()
+        out.heading(f"hooks about it ({len(data['hooks'])})")
+        for hook in data["hooks"]:
+            out.line(f"  {hook['hook']}: {event_text(hook)}")
+            out.line(f"     {_HOOK_WORDS[hook['runs']]}")
     for path in data["paths"]:
         out.line()
         out.heading(f"path {path['path']}")
@@ -188,6 +206,9 @@ def _print(settings: Settings, data: dict[str, Any], judgement: Judgement) -> No
     out.line(f"  {judgement.would}: {code}{first}")
     for line in rest:
         out.line(f"    {line}")
+    gates = dict.fromkeys(h["hook"] for h in data["hooks"] if h["gate"] and h["runs"] is not False)
+    if gates and judgement.would != "refuse":
+        out.line(f"  unless a hook denies it: {', '.join(gates)}")
     if judgement.effects is not None:
         out.line("  intended effects, as the tool describes them:")
         for line in json.dumps(judgement.effects, indent=2, ensure_ascii=False).split("\n"):

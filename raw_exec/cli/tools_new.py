@@ -14,7 +14,6 @@ from .options import Settings, command, settings_of
 
 __all__ = ["new"]
 
-_ID = re.compile(r"(?:(local|agent)/)?([a-z][a-z0-9_-]{0,63})")
 _TEST_COMMAND = {"esm": "node --test test.mjs", "python": "python3 test_tool.py"}
 
 
@@ -49,8 +48,10 @@ def new(
     ID is local/NAME, agent/NAME or NAME. The folder gets tool.json, the handler, cases/ with
     example calls, and a test that runs them. Nothing is ever overwritten.
     """
+    from ..manifest.tool import TOOL_ID
+
     settings = settings_of(ctx)
-    match = _ID.fullmatch(tool_id)
+    match = re.fullmatch(rf"(?:(local|agent)/)?({TOOL_ID.pattern})", tool_id)
     if match is None:
         raise click.BadParameter(
             f"{tool_id!r:.80} must be NAME, local/NAME or agent/NAME, with NAME like "

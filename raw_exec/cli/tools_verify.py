@@ -180,10 +180,12 @@ def _print(
 
 
 def _print_tool(settings: Settings, report: ToolReport) -> None:
+    from ..manifest.tree import MANIFEST_NAME
+
     out = settings.output
     for problem in report.problems:
         out.line(f"invalid {report.target}", style="error")
-        out.line(f"        {_located(problem, os.path.join(report.folder, 'tool.json'))}")
+        out.line(f"        {_located(problem, os.path.join(report.folder, MANIFEST_NAME))}")
     for text in report.warnings:
         out.line(f"{report.target}: warning: {text}", style="warning")
     for case in report.cases:

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from ..errors import PolicyError
 from ..fields import Cursor, did_you_mean, shown
-from ..limits import MAX_TOOLS
+from ..limits import MAX_OUTPUT_BYTES, MAX_TOOLS
+from ..manifest.tool import TOOL_ID, TOOL_NAME
 from ..policy import RuleSet, parse_rules
 from ..values import freeze
 from .model import AgentConfig, ToolUse
@@ -19,15 +20,13 @@ AGENT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 DEFAULT_AGENT: Final = "default"
 """Name of the agent that exists when the configuration has none; it has no tools."""
 
-_TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
-_TOOL_REF = re.compile(r"(?:builtin|local|agent)/[a-z][a-z0-9_-]{0,63}")
+_TOOL_REF = re.compile(rf"(?:builtin|local|agent)/{TOOL_ID.pattern}")
 _MCP_REF = re.compile(r"mcp/[A-Za-z0-9][A-Za-z0-9_-]{0,63}/[!-~]{1,128}")
-_HOOK_REF = re.compile(r"(?:local|agent)/[a-z][a-z0-9_-]{0,63}")
+_HOOK_REF = re.compile(rf"(?:local|agent)/{TOOL_ID.pattern}")
 _MAX_AGENTS = 1000
 _MAX_RULES = 10_000
 _MAX_HOOKS = 256
 _MAX_VARS = 1024
-_MAX_OUTPUT_BYTES = 16 * 1024 * 1024
 _MAX_REQUEST_MS = 24 * 60 * 60 * 1000
 _FIELDS = ("tools", "hooks", "vars", "max_output_bytes", "request_timeout_ms", "model")
 _REF_FORMS = "builtin/<id>, local/<id> or agent/<id>, with <id> like [a-z][a-z0-9_-]*"
@@ -66,7 +65,7 @@ def _check_agent(name: str, cursor: Cursor, known_vars: Mapping[str, object]) ->
             hooks = _check_hooks(hook_fields["use"])
     max_output = timeout = model = None
     if "max_output_bytes" in fields:
-        max_output = fields["max_output_bytes"].integer(1, _MAX_OUTPUT_BYTES)
+        max_output = fields["max_output_bytes"].integer(1, MAX_OUTPUT_BYTES)
     if "request_timeout_ms" in fields:
         timeout = fields["request_timeout_ms"].integer(1, _MAX_REQUEST_MS)
     if "model" in fields:
@@ -104,7 +103,7 @@ def _check_use_item(cursor: Cursor) -> ToolUse | None:
     if isinstance(cursor.value, dict):
         fields = cursor.fields(("ref", "as"), ("ref",)) or {}
         if "as" in fields:
-            as_name = fields["as"].name(_TOOL_NAME, "name")
+            as_name = fields["as"].name(TOOL_NAME, "name")
         if "ref" not in fields:
             return None
         place = fields["ref"]

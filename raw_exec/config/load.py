@@ -19,7 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from ..errors import ConfigError, Problem
+from ..errors import ConfigError, Problem, first_problem
 from ..fields import Cursor, Document, did_you_mean, shown
 from ..jsontext import JsonTextError, parse, read_regular_file
 from ..limits import MAX_SAFE_INTEGER, Limits
@@ -180,8 +180,9 @@ def _parse(data: bytes, file: Path) -> tuple[str, Any]:
 
 
 def _invalid(problems: tuple[Problem, ...], file: Path) -> ConfigError:
-    more = f" (and {len(problems) - 1} more problems)" if len(problems) > 1 else ""
-    return ConfigError("config_invalid", f"{problems[0]}{more}", where=str(file), problems=problems)
+    return ConfigError(
+        "config_invalid", first_problem(problems), where=str(file), problems=problems
+    )
 
 
 def _check_fields(root: Cursor) -> Mapping[str, Cursor]:

@@ -6,13 +6,14 @@ Security: ``VarSource.value`` and ``McpServer.env`` may hold secrets. They are k
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..limits import Limits
-from ..policy import RuleSet
+from ..policy import RuleSet, parse_rules
 from .sandbox import SandboxConfig
 
 __all__ = [
@@ -182,3 +183,19 @@ class Config:
     mcp: Mapping[str, McpServer]
     contracts: ContractsConfig
     warnings: tuple[str, ...] = ()
+
+    def without_tools(self, *, hooks: bool) -> Config:
+        """Return the same with an agent that selects no tools and has no rules.
+
+        Args:
+            hooks: Whether its hooks stay selected. Security: they must where a handler runs,
+                since a gate that is not there lets calls through.
+        """
+        agent = dataclasses.replace(
+            self.agent,
+            tools_use=(),
+            rules=parse_rules([]),
+            raw_rules=(),
+            hooks_use=self.agent.hooks_use if hooks else (),
+        )
+        return dataclasses.replace(self, agent=agent)

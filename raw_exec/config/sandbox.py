@@ -22,6 +22,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from ..fields import Cursor, did_you_mean, shown
+from ..policy import compile_glob
 
 __all__ = ["BUILTIN_TOOLS", "ProfileSpec", "SandboxConfig", "check_sandbox"]
 
@@ -107,37 +108,26 @@ class SandboxConfig:
 
     def profile_name(self, identity: str) -> str:
         """Return the name of the profile that a tool runs under."""
+        return self.configured(identity) or BUILTIN_TOOLS.get(identity) or self.default
+
+    def configured(self, identity: str, *, prefix: str = "") -> str | None:
+        """Return the profile that ``tools`` gives an identity, or ``None``.
+
+        Args:
+            prefix: Globs that do not begin so are passed over.
+        """
         exact = self.tools.get(identity)
         if exact is not None:
             return exact
         found = None
         for glob, name in self.tools.items():
-            if ("*" in glob or "?" in glob) and _glob_matches(glob, identity):
+            if glob.startswith(prefix) and compile_glob(glob).match(identity):
                 found = name
-        return found or BUILTIN_TOOLS.get(identity) or self.default
+        return found
 
     def profile_for(self, identity: str) -> ProfileSpec:
         """Return the profile that a tool runs under."""
         return self.profiles[self.profile_name(identity)]
-
-
-def _glob_matches(glob: str, identity: str) -> bool:
-    # Two pointers instead of a regular expression: linear in practice, no escaping.
-    g = i = 0
-    star, mark = -1, 0
-    while i < len(identity):
-        if g < len(glob) and glob[g] == "*":
-            star, mark = g, i
-            g += 1
-        elif g < len(glob) and glob[g] in ("?", identity[i]):
-            g += 1
-            i += 1
-        elif star >= 0:
-            mark += 1
-            g, i = star + 1, mark
-        else:
-            return False
-    return glob[g:].strip("*") == ""
 
 
 def check_sandbox(cursor: Cursor | None, warnings: list[str]) -> SandboxConfig:

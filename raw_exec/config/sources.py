@@ -15,14 +15,30 @@ from ..fields import Cursor, did_you_mean, shown, type_name
 from ..values import freeze
 from .model import ContractsConfig, McpServer, ProviderConfig, VarConfig, VarSource
 
-__all__ = ["BUILTIN_PROVIDERS", "check_contracts", "check_mcp", "check_providers", "check_vars"]
+__all__ = [
+    "BUILTIN_PROVIDERS",
+    "ENV_NAME",
+    "check_contracts",
+    "check_mcp",
+    "check_providers",
+    "check_vars",
+    "has_type",
+]
 
 BUILTIN_PROVIDERS: Final = ("system.time",)
 VAR_NAME = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
-_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,255}")
+ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,255}")
 _SERVER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")
-_TYPES = ("string", "number", "boolean", "object", "array", "null", "json")
+_TYPES: Final[Mapping[str, tuple[type, ...]]] = {
+    "string": (str,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "object": (dict,),
+    "array": (list,),
+    "null": (type(None),),
+    "json": (object,),
+}
 _MAX_MEMBERS = 4096
 _MAX_DESCRIPTION_CHARS = 4096
 _MAX_PATH_CHARS = 4096
@@ -93,32 +109,24 @@ def _check_var(name: str, cursor: Cursor, providers: Mapping[str, object]) -> Va
     if "description" in fields:
         description = fields["description"].string(min_chars=1, max_chars=_MAX_DESCRIPTION_CHARS)
     access = fields["access"].choice(("read", "use"), "access") if "access" in fields else None
-    kind = fields["type"].choice(_TYPES, "type") if "type" in fields else None
+    kind = fields["type"].choice(tuple(_TYPES), "type") if "type" in fields else None
     ttl = _number(fields, "cache_ttl_ms", 0, _MAX_TTL_MS, 0)
     source = _check_source(fields["source"], providers) if "source" in fields else None
     if source is not None and source.kind == "literal" and kind is not None:
         value = fields["source"].child("value")
-        if not _has_type(value.value, kind):
+        if not has_type(value.value, kind):
             value.fail(f"must be of the declared type {kind!r}, not {type_name(value.value)}")
     if description is None or access is None or source is None:
         return None
     return VarConfig(name, description, access, source, kind, ttl)
 
 
-def _has_type(value: Any, kind: str) -> bool:
+def has_type(value: Any, kind: str) -> bool:
+    """Return whether a JSON value is of a declared type of variables."""
     if kind == "json":
         return True
-    if isinstance(value, bool):
-        return kind == "boolean"
-    wanted: dict[str, type | tuple[type, ...]] = {
-        "string": str,
-        "number": (int, float),
-        "object": dict,
-        "array": list,
-        "null": type(None),
-        "boolean": bool,
-    }
-    return isinstance(value, wanted[kind])
+    # A bool is an int to Python, and no number.
+    return isinstance(value, _TYPES[kind]) and isinstance(value, bool) == (kind == "boolean")
 
 
 def _check_source(cursor: Cursor, providers: Mapping[str, object]) -> VarSource | None:
@@ -135,7 +143,7 @@ def _check_source(cursor: Cursor, providers: Mapping[str, object]) -> VarSource 
     if kind == "literal":
         return VarSource(kind, value=freeze(fields["value"].value))
     if kind == "env":
-        env_name = fields["name"].name(_ENV_NAME, "environment variable")
+        env_name = fields["name"].name(ENV_NAME, "environment variable")
         return VarSource(kind, name=env_name) if env_name else None
     if kind == "file":
         path = _text(fields, "path")
@@ -224,7 +232,7 @@ def _check_server(name: str, cursor: Cursor) -> McpServer:
         name=name,
         command=_text(fields, "command"),
         args=_args(fields),
-        env=_string_map(fields, "env", _ENV_NAME, "environment variable"),
+        env=_string_map(fields, "env", ENV_NAME, "environment variable"),
         cwd=_text(fields, "cwd"),
         url=_check_url(fields["url"]) if "url" in fields else None,
         headers=_string_map(fields, "headers", _HEADER_NAME, "header name"),

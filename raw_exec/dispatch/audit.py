@@ -2,7 +2,8 @@
 
 What a record holds is decided here, once: who called what, what decided, what was
 enforced and used. Arguments are not in it, only their size and digest, since they may
-hold secrets; neither is anything a plugin printed or returned.
+hold secrets; neither is anything a plugin printed or returned, which leaves the messages
+of hooks out of their receipts.
 
 Not covered: a user who can write the file can rewrite it. Ship it elsewhere if that matters.
 """
@@ -42,6 +43,9 @@ _DETAIL_KEYS = (
     "violation",
     "crash_loop",
     "launcher",
+    "hook",
+    "event",
+    "receipt",
 )
 """Facts of ours. What is left out may quote arguments or a plugin."""
 
@@ -68,6 +72,7 @@ def audit_record(call: Call, result: ToolResult, *, principal: str) -> dict[str,
         "effects": _bounded_effects(call.effects),
         "verdict": None if call.evaluation is None else call.evaluation.verdict.name.lower(),
         "detail": _facts(result.detail),
+        "hooks": [receipt.facts() for receipt in result.hooks],
         "enforced": dict(result.enforced),
         "usage": dict(result.usage),
         "elapsed_ms": round(result.elapsed_ms, 3),

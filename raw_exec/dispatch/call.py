@@ -7,17 +7,21 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..approval import AbortSignal, Approver
+from ..hooks import HookReceipt
 from ..limits import Limits
 from ..policy import Evaluation
+from ..pool.calls import CallTimer
 from ..tools import Tool, ToolRegistry
 
 if TYPE_CHECKING:
+    from ..jobs import JobService
+    from ..panels import PanelCall
     from ..pool import WorkerPool, WorkerSpec
     from ..pool.calls import RequestHandler
     from .descriptors import DescriptorService
     from .outcome import ToolResult
 
-__all__ = ["Call", "HookRunner", "Services"]
+__all__ = ["Call", "Home", "HookRunner", "PostHookRunner", "Services"]
 
 
 class HookRunner(Protocol):
@@ -25,6 +29,24 @@ class HookRunner(Protocol):
 
     async def __call__(self, call: Call) -> None:
         """Raise ``CallRefused`` with code ``hook_denied`` to stop the call."""
+
+
+class PostHookRunner(Protocol):
+    """Tells the selected hooks that a handler ran. Nothing can be stopped any more."""
+
+    async def __call__(self, call: Call, result: Mapping[str, Any]) -> None:
+        """Take ``{content, isError, code?}`` without panel blocks, before caps."""
+
+
+class Home(Protocol):
+    """The session of a call: keeps its jobs, and asks people its questions."""
+
+    @property
+    def jobs(self) -> JobService:
+        """The background processes of the session."""
+
+    async def ask(self, call: Call, params: Any) -> Any:
+        """Answer ``interactions.request``; raises ``RequestRefused``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +75,7 @@ class Services:
     limits: Limits
     record: Callable[[Call, ToolResult], None] | None = None
     pre_hooks: HookRunner | None = None
-    post_hooks: HookRunner | None = None
+    post_hooks: PostHookRunner | None = None
     requests: Callable[[Call], RequestHandler] | None = None
     redact: Callable[[Any], Any] | None = None
 
@@ -71,6 +93,15 @@ class Call:
         source: ``"model"`` or ``"user_action"``.
         call_ms: Wall time of the handler.
         signal: Made when somebody is asked; set when the caller gives the call up.
+        session_id: Session that the call belongs to, when known.
+        turn_id: Turn in it, when known.
+        stage: Name of the stage that it is in.
+        handler_ran: Whether a worker was given the call; only then are post hooks told.
+        receipts: Of the hooks that ran, in order.
+        home: The session that it belongs to, when there is one.
+        panels: What it may do with panels; ``None`` where no session keeps any.
+        panel_lines: What the model is told of its panel updates.
+        timer: Of the handler's wall time.
     """
 
     name: str
@@ -81,6 +112,11 @@ class Call:
     source: str
     call_ms: int
     signal: AbortSignal | None = None
+    session_id: str | None = None
+    turn_id: str | None = None
+    stage: str = "exposure"
+    handler_ran: bool = False
+    receipts: list[HookReceipt] = field(default_factory=list)
     tool: Tool | None = None
     arguments: Any = None
     effects: Any = None
@@ -93,7 +129,10 @@ class Call:
     enforced: Mapping[str, Any] = field(default_factory=dict)
     usage: dict[str, Any] = field(default_factory=dict)
     logs: dict[str, str] = field(default_factory=dict)
-    panel_blocks: tuple[dict[str, Any], ...] = ()
+    home: Home | None = None
+    panels: PanelCall | None = None
+    panel_lines: list[str] = field(default_factory=list)
+    timer: CallTimer = field(default_factory=CallTimer)
 
     def chosen_tool(self) -> Tool:
         """Return the tool; the exposure stage, which is first, has set it."""

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..hooks import HookReceipt
+
 __all__ = ["CODES", "ToolResult", "exit_status"]
 
 CODES: Mapping[str, str] = {
@@ -72,6 +74,7 @@ class ToolResult:
         detail: Facts behind a refusal or failure: rule, problems, limit, exit, evidence.
         hints: What would make it work.
         logs: What the handler printed, ``stdout`` and ``stderr``, capped and escaped.
+        hooks: Receipts of the hooks that ran for the call, in order.
     """
 
     content: tuple[dict[str, Any], ...]
@@ -86,6 +89,7 @@ class ToolResult:
     detail: Mapping[str, Any] = field(default_factory=dict)
     hints: tuple[str, ...] = ()
     logs: Mapping[str, str] = field(default_factory=dict)
+    hooks: tuple[HookReceipt, ...] = ()
 
     @property
     def text(self) -> str:
@@ -111,6 +115,8 @@ class ToolResult:
             out["hints"] = list(self.hints)
         if self.logs:
             out["logs"] = dict(self.logs)
+        if self.hooks:
+            out["hooks"] = [receipt.as_dict() for receipt in self.hooks]
         return out
 
 

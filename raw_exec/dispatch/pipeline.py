@@ -10,6 +10,7 @@ from typing import Any
 import trio
 
 from ..errors import CallRefused
+from ..pool.nursery import is_cancellation
 from . import stages
 from .call import Call, Services, Stage
 from .outcome import ToolResult
@@ -32,6 +33,9 @@ STAGE_NAMES: dict[Stage, str] = {
 
 STAGES: tuple[Stage, ...] = tuple(STAGE_NAMES)
 """Seed 1, "Dispatch order". Nothing else decides order."""
+
+_NO_RESULT_YET = ("handler", "result")
+"""Refused here, a call has not been told of by its own post hook stage."""
 
 _JUDGING = STAGES[: STAGES.index(stages.evaluate_rules) + 1]
 
@@ -58,22 +62,17 @@ async def dispatch_call(call: Call, services: Services) -> ToolResult:
         OSError: The audit log can't be written.
     """
     start = time.perf_counter()
-    stage_name = "exposure"
     try:
-        for stage in STAGES:
-            stage_name = STAGE_NAMES[stage]
-            await stage(call, services)
-    except CallRefused as refusal:
-        result = _refused(call, refusal, (time.perf_counter() - start) * 1000)
-    except trio.Cancelled:
+        result = await _walk(call, services, start)
+    except (trio.Cancelled, BaseExceptionGroup) as exc:
+        if not is_cancellation(exc):
+            raise
         if call.signal is not None:
             call.signal.abort("cancelled")
         if services.record is not None:
-            given_up = CallRefused("aborted", "the caller gave the call up", stage=stage_name)
+            given_up = CallRefused("aborted", "the caller gave the call up", stage=call.stage)
             services.record(call, _refused(call, given_up, (time.perf_counter() - start) * 1000))
         raise
-    else:
-        result = _returned(call, (time.perf_counter() - start) * 1000)
     if services.redact is not None:
         result = _redacted(result, services.redact)
     if services.record is not None:
@@ -81,11 +80,34 @@ async def dispatch_call(call: Call, services: Services) -> ToolResult:
     return result
 
 
+async def _walk(call: Call, services: Services, start: float) -> ToolResult:
+    """Take a call through the stages; tell hooks of a handler that ran without a result."""
+    try:
+        for stage in STAGES:
+            call.stage = STAGE_NAMES[stage]
+            await stage(call, services)
+    except CallRefused as refusal:
+        result = _refused(call, refusal, (time.perf_counter() - start) * 1000)
+    else:
+        return _returned(call, (time.perf_counter() - start) * 1000)
+    if call.handler_ran and services.post_hooks is not None and call.stage in _NO_RESULT_YET:
+        shown = result if services.redact is None else _redacted(result, services.redact)
+        await services.post_hooks(
+            call, {"content": list(shown.content), "isError": True, "code": shown.code}
+        )
+        elapsed_ms = (time.perf_counter() - start) * 1000
+        result = replace(result, hooks=tuple(call.receipts), elapsed_ms=elapsed_ms)
+    return result
+
+
 def _redacted(result: ToolResult, redact: Callable[[Any], Any]) -> ToolResult:
     """Take secrets out of what the host says and keeps; a tool's own result is its own."""
     if result.origin == "host":
         content, detail = redact(result.content), redact(result.detail)
-        return replace(result, content=content, detail=detail, logs=redact(result.logs))
+        result = replace(result, content=content, detail=detail)
+    if result.hooks:
+        hooks = tuple(replace(item, message=redact(item.message)) for item in result.hooks)
+        result = replace(result, hooks=hooks)
     return replace(result, logs=redact(result.logs)) if result.logs else result
 
 
@@ -102,6 +124,7 @@ def _returned(call: Call, elapsed_ms: float) -> ToolResult:
         tool_call_id=call.tool_call_id,
         detail=call.detail,
         logs=call.logs,
+        hooks=tuple(call.receipts),
     )
 
 
@@ -121,4 +144,5 @@ def _refused(call: Call, refusal: CallRefused, elapsed_ms: float) -> ToolResult:
         detail=refusal.detail,
         hints=(refusal.hint,) if refusal.hint else (),
         logs=call.logs,
+        hooks=tuple(call.receipts),
     )

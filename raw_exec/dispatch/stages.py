@@ -104,7 +104,7 @@ def _find_excess(value: Any) -> str | None:
         nodes += 1
         size += 9
         if isinstance(item, str):
-            size += len(item) * 4
+            size += len(item) * 6
         elif isinstance(item, dict):
             stack.extend(item)
             stack.extend(item.values())
@@ -191,6 +191,7 @@ async def ask_approval(call: Call, services: Services) -> None:
         value = services.approve(request)
         if inspect.isawaitable(value):
             value = await value
+        answer = normalise_answer(value)
     except Exception as exc:
         # Security: a broken approver must not approve.
         raise CallRefused(
@@ -199,7 +200,6 @@ async def ask_approval(call: Call, services: Services) -> None:
             stage="approval",
             detail=detail,
         ) from exc
-    answer = normalise_answer(value)
     if not answer.allow:
         reason = f": {_bounded(answer.reason)}" if answer.reason else ""
         raise CallRefused(
@@ -221,6 +221,7 @@ async def run_handler(call: Call, services: Services) -> None:
         call_ms=call.call_ms,
         grace_ms=services.limits.grace_ms,
         on_request=None if services.requests is None else services.requests(call),
+        timer=call.timer,
     )
     try:
         reply = await _call_worker(call, services, request)
@@ -261,8 +262,10 @@ async def _call_worker(call: Call, services: Services, request: CallRequest) -> 
                 call.enforced = lease.worker.child.enforced
                 call.usage["worker"] = "warm" if lease.warm else "cold"
                 call.usage["start_ms"] = round(lease.start_ms, 3)
+                call.handler_ran = True
                 return await lease.worker.call(request)
         except NotDelivered:
+            call.handler_ran = False
             if attempt == _DELIVERY_ATTEMPTS - 1:
                 raise
     raise InternalError("internal", "no attempt was made to deliver a call")
@@ -313,26 +316,40 @@ async def take_out_panels(call: Call, services: Services) -> None:
             hint="return {content: [...], isError?, code?}",
         ) from exc
     call.is_error, call.code = checked.is_error, checked.code
-    call.content, call.panel_blocks = checked.content, checked.panels
+    call.content = checked.content
+    if not checked.panels:
+        return
+    if call.panels is None:
+        call.panel_lines = [
+            f"panel {_panel_id(block)} update rejected: panel_closed_context "
+            "no session keeps panels for this call"
+            for block in checked.panels
+        ]
+    else:
+        call.panel_lines = call.panels.apply_results(checked.panels, only=not checked.content)
 
 
 async def run_post_hooks(call: Call, services: Services) -> None:
-    """Run ``PostToolUse`` hooks, when any is selected."""
+    """Tell hooks of a result: ``PostToolUse``, or ``PostToolUseFailure`` when it is an error.
+
+    A handler that did not come to a result is told of where its refusal is caught.
+    """
     if services.post_hooks is not None:
-        await services.post_hooks(call)
+        result: dict[str, Any] = {"content": list(call.content), "isError": call.is_error}
+        if call.code is not None:
+            result["code"] = call.code
+        await services.post_hooks(call, result)
 
 
 async def cap_output(call: Call, services: Services) -> None:
     """Cut text and JSON to the call's budget, with a mark of what is missing."""
-    lines = tuple(
-        {
-            "type": "text",
-            "text": f"panel {_panel_id(block)} update rejected: panel_closed_context "
-            "no session keeps panels for this call",
-        }
-        for block in call.panel_blocks
-    )
-    call.content, missing = cap_content(call.content + lines, call.max_output_bytes)
+    lines = tuple({"type": "text", "text": line} for line in call.panel_lines)
+    # Room for the lines first: a long result must not hide that an update was refused.
+    lines, missing = cap_content(lines, call.max_output_bytes)
+    left = call.max_output_bytes - sum(len(line["text"].encode()) for line in lines)
+    content, more = cap_content(call.content, max(0, left)) if call.content else ((), 0)
+    call.content = content + lines
+    missing += more
     if missing:
         call.usage["truncated_bytes"] = missing
 

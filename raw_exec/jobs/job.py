@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +28,7 @@ class Job:
         label: The model's own name for it.
         timeout_ms: How long it may run, or ``None``.
         begun: On trio's clock.
+        on_change: Called when it has come to another state.
     """
 
     id: str
@@ -34,6 +36,7 @@ class Job:
     label: str | None
     timeout_ms: int | None
     begun: float
+    on_change: Callable[[Job], None] | None = None
     state: JobState = JobState.STARTING
     output: OutputRing = field(default_factory=OutputRing)
     exit_code: int | None = None
@@ -56,9 +59,11 @@ class Job:
 
     def take(self, event: JobEvent) -> None:
         """Go to the next state."""
-        self.state = next_state(self.state, event)
+        before, self.state = self.state, next_state(self.state, event)
         if self.finished and self.ended is None:
             self.ended = trio.current_time()
+        if self.on_change is not None and self.state is not before:
+            self.on_change(self)
 
     def ask_to_stop(self) -> None:
         """Begin to end it; nothing happens to one that has ended."""

@@ -21,7 +21,7 @@ import json
 import math
 import os
 import secrets
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from typing import Any
 
@@ -32,7 +32,14 @@ from ..pool import Child, Launcher
 from ..pool.nursery import open_service_nursery
 from ..pool.oneshot import end_program
 from ..pool.runtimes import python_environment
-from ..sandbox import RuntimeFiles, SandboxPlan, host_plan, program_files, python_files
+from ..sandbox import (
+    RuntimeFiles,
+    SandboxPlan,
+    explain_path,
+    host_plan,
+    program_files,
+    python_files,
+)
 from .failures import JobError
 from .job import Job
 from .ring import Page
@@ -59,6 +66,7 @@ class JobService:
         nursery: Their watchers run here.
         grace_ms: Between SIGTERM and SIGKILL.
         room: Shared with other runtimes of this process.
+        on_change: Called with a job that has come to another state; must not raise.
     """
 
     def __init__(
@@ -69,12 +77,14 @@ class JobService:
         grace_ms: int = 500,
         room: HostRoom = HOST_ROOM,
         use: tuple[str, ...] = ("namespaces", "cgroup"),
+        on_change: Callable[[Job], None] | None = None,
     ) -> None:
         self._launcher = launcher
         self._nursery = nursery
         self._grace_ms = grace_ms
         self._room = room
         self._use = use
+        self._on_change = on_change
         self._live: dict[str, Job] = {}
         self._finished: dict[str, Job] = {}
         self._closed = False
@@ -122,7 +132,14 @@ class JobService:
             )
         self._room.take()
         begun = trio.current_time()
-        job = Job(f"job_{secrets.token_hex(8)}", command, label, timeout_ms, begun)
+        job = Job(
+            f"job_{secrets.token_hex(8)}",
+            command,
+            label,
+            timeout_ms,
+            begun,
+            on_change=self._on_change,
+        )
         self._live[job.id] = job
         request = {
             "kind": "exec",
@@ -308,10 +325,11 @@ def _resolve_cwd(plan: SandboxPlan, base: str, cwd: str | None) -> str:
     Security: the plan is derived for ``base``, which the host chose, and never for ``cwd``,
     which the model chose: that would grant whatever it names.
     """
-    path = os.path.realpath(base if cwd is None else os.path.join(base, cwd))
-    if plan.sandbox and not any(
-        path == grant or path.startswith(f"{grant.rstrip('/')}/") for grant in plan.read
-    ):
+    try:
+        path = os.path.realpath(base if cwd is None else os.path.join(base, cwd))
+    except ValueError:  # NUL, or a lone surrogate
+        raise JobError("cwd_invalid", f"cwd {cwd!r:.200} can't be a path") from None
+    if not explain_path(plan, path).read:
         raise JobError(
             "cwd_invalid",
             f"cwd {cwd if cwd is not None else base!r:.200} is outside of what the sandbox grants",
@@ -340,13 +358,16 @@ async def open_jobs(
     grace_ms: int = 500,
     room: HostRoom = HOST_ROOM,
     use: tuple[str, ...] = ("namespaces", "cgroup"),
+    on_change: Callable[[Job], None] | None = None,
 ) -> AsyncIterator[JobService]:
-    """Open the background jobs of a runtime. Starts nothing.
+    """Open the background jobs of a runtime or a session. Starts nothing.
 
     On exit every job is ended and reaped.
     """
     async with open_service_nursery() as nursery:
-        service = JobService(launcher, nursery, grace_ms=grace_ms, room=room, use=use)
+        service = JobService(
+            launcher, nursery, grace_ms=grace_ms, room=room, use=use, on_change=on_change
+        )
         try:
             yield service
         finally:

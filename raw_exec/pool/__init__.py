@@ -1,6 +1,6 @@
 """Workers: started through the launcher, pooled by trust domain, ended as whole trees."""
 
-from .calls import CallReply, CallRequest, LoadFailure, NotDelivered, RequestRefused
+from .calls import CallReply, CallRequest, CallTimer, LoadFailure, NotDelivered, RequestRefused
 from .child import Child, ExitNotice
 from .launcher import Launcher, open_launcher
 from .pool import Lease, PoolStatistics, WorkerPool, open_pool
@@ -12,6 +12,7 @@ from .worker import Worker
 __all__ = [
     "CallReply",
     "CallRequest",
+    "CallTimer",
     "Child",
     "ExitNotice",
     "Launcher",

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import math
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+
+import trio
 
 from ..errors import WorkerBroken
 from ..wire import WorkerFailure
@@ -13,6 +17,7 @@ from .logs import LogText
 __all__ = [
     "CallReply",
     "CallRequest",
+    "CallTimer",
     "LoadFailure",
     "NotDelivered",
     "RequestHandler",
@@ -38,6 +43,37 @@ class NotDelivered(WorkerBroken):
     """An idle worker died with the request unread in its pipe: no code of this call ran."""
 
 
+class CallTimer:
+    """The wall time of one call; it stands still while a person is asked."""
+
+    def __init__(self) -> None:
+        self._scope: trio.CancelScope | None = None
+        self._pauses = 0
+        self._left = 0.0
+
+    def attach(self, scope: trio.CancelScope) -> None:
+        """Take the scope whose deadline ends the call."""
+        self._scope = scope
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Let no time of the call pass inside the block. Blocks may overlap."""
+        scope = self._scope
+        if scope is None:
+            yield
+            return
+        if self._pauses == 0:
+            self._left = scope.deadline - trio.current_time()
+            scope.deadline = math.inf
+        self._pauses += 1
+        try:
+            yield
+        finally:
+            self._pauses -= 1
+            if self._pauses == 0:
+                scope.deadline = trio.current_time() + self._left
+
+
 @dataclass(frozen=True, slots=True)
 class CallRequest:
     """What one call sends to a worker.
@@ -50,6 +86,7 @@ class CallRequest:
         call_ms: Wall time, milliseconds.
         grace_ms: Between abort and kill, milliseconds.
         on_request: Answers requests of the handler (variables, panels).
+        timer: Told of the call's deadline, for whoever must stop the clock.
     """
 
     arguments: Any
@@ -59,6 +96,7 @@ class CallRequest:
     call_ms: int
     grace_ms: int
     on_request: RequestHandler | None = None
+    timer: CallTimer | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,12 @@ import fcntl
 import os
 import sys
 import termios
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import trio
 
-__all__ = ["Channel", "ChannelClosed"]
+__all__ = ["Channel", "ChannelClosed", "open_pipes"]
 
 _READ_BYTES = 256 * 1024
 _PIPE_BYTES = 64 * 1024
@@ -144,3 +146,33 @@ class Channel:
                 # An ordinary user has a quota of pipe memory; small pipes only cost time.
                 if exc.errno not in (errno.EPERM, errno.EBUSY, errno.ENOMEM):
                     raise
+
+
+@contextmanager
+def open_pipes() -> Iterator[tuple[dict[int, int], list[int]]]:
+    """Make the pipes of a worker, to be given to its spawn inside the block.
+
+    Yields:
+        Its descriptors by number, closed after the block, and ours in the order log, error
+        log, requests, replies, control: non-blocking, and closed only if the block raises.
+
+    Raises:
+        OSError: No more descriptors can be had; none of these stays open.
+    """
+    theirs: dict[int, int] = {}
+    ours: list[int] = []
+    try:
+        theirs[0] = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        for target, we_read in ((1, True), (2, True), (3, False), (4, True), (5, False)):
+            reader, writer = os.pipe2(os.O_CLOEXEC)
+            theirs[target], mine = (writer, reader) if we_read else (reader, writer)
+            ours.append(mine)
+            os.set_blocking(mine, False)
+        yield theirs, ours
+    except BaseException:
+        for fd in ours:
+            os.close(fd)
+        raise
+    finally:
+        for fd in theirs.values():
+            os.close(fd)

@@ -11,7 +11,6 @@ Rules
 
 from __future__ import annotations
 
-import os
 import select
 from typing import Any, NoReturn
 
@@ -34,8 +33,15 @@ from ..wire import (
     WorkerFailure,
 )
 from .answers import Answers, refuse_aborted
-from .calls import CallReply, CallRequest, LoadFailure, NotDelivered, RequestHandler
-from .channel import Channel, ChannelClosed
+from .calls import (
+    CallReply,
+    CallRequest,
+    CallTimer,
+    LoadFailure,
+    NotDelivered,
+    RequestHandler,
+)
+from .channel import Channel, ChannelClosed, open_pipes
 from .child import Child, ExitNotice
 from .launcher import Launcher
 from .logs import LogCapture
@@ -119,25 +125,10 @@ class Worker:
             SandboxError: A restriction could not be put in force.
             WorkerBroken: It ended, or was not ready within ``load_ms``.
         """
-        fds: dict[int, int] = {}
-        ours: list[int] = []
-        try:
-            fds[0] = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-            for target, we_read in ((1, True), (2, True), (3, False), (4, True), (5, False)):
-                reader, writer = os.pipe2(os.O_CLOEXEC)
-                fds[target], mine = (writer, reader) if we_read else (reader, writer)
-                ours.append(mine)
-                os.set_blocking(mine, False)
+        with open_pipes() as (fds, ours):
             child = await launcher.spawn(
                 kind=kind, argv=argv, env=env, cwd=cwd, fds=fds, scratch=True, plan=plan
             )
-        except BaseException:
-            for fd in ours:
-                os.close(fd)
-            raise
-        finally:
-            for fd in fds.values():
-                os.close(fd)
         out, err, requests, replies, control = ours
         logs = (LogCapture(out, log_bytes), LogCapture(err, log_bytes))
         worker = cls(
@@ -240,6 +231,7 @@ class Worker:
             abort_id=ident,
             grace_ms=request.grace_ms,
             on_request=request.on_request,
+            timer=request.timer,
         )
         if isinstance(event, Result):
             self.left = event.state
@@ -289,6 +281,7 @@ class Worker:
         abort_id: int | None = None,
         grace_ms: int = 0,
         on_request: RequestHandler | None = None,
+        timer: CallTimer | None = None,
     ) -> Any:
         """Write ``data`` and return the next terminal event; on any other end, end the worker."""
         if self.child.exit is not None:
@@ -303,6 +296,8 @@ class Worker:
                     return event
             with trio.CancelScope(deadline=trio.current_time() + limit_ms / 1000) as scope:
                 self._scope = self.child.on_exit = scope
+                if timer is not None:
+                    timer.attach(scope)
                 try:
                     if rest is None:
                         raise ChannelClosed

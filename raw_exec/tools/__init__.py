@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from .registry import Tool, ToolRegistry, load_registry
+from .plan import derive_tool_plan
+from .registry import Tool, ToolRegistry, bind_tool, load_registry
 from .roots import ToolRoots, discover, tool_roots
 
-__all__ = ["Tool", "ToolRegistry", "ToolRoots", "discover", "load_registry", "tool_roots"]
+__all__ = [
+    "Tool",
+    "ToolRegistry",
+    "ToolRoots",
+    "bind_tool",
+    "derive_tool_plan",
+    "discover",
+    "load_registry",
+    "tool_roots",
+]

@@ -21,17 +21,17 @@ from types import MappingProxyType
 from typing import Any
 
 from ..config import AgentConfig, Config, ToolUse
-from ..errors import ConfigError, ManifestError, PolicyError, Problem
+from ..errors import ConfigError, ManifestError, PolicyError, Problem, first_problem
 from ..fields import did_you_mean
 from ..manifest import LoadedTool, Snapshot, ToolManifest, load_tool
 from ..manifest.load import Source
-from ..policy import ToolPolicy
+from ..policy import RuleSet, ToolPolicy
 from ..schema import CompiledSchema
 from ..values import escape_pointer
 from .definitions import cache_key, definition
 from .roots import ToolRoots, discover, tool_roots
 
-__all__ = ["Tool", "ToolRegistry", "load_registry"]
+__all__ = ["Tool", "ToolRegistry", "bind_tool", "load_registry"]
 
 _MAX_PROBLEMS = 200
 _SOURCES: tuple[Source, ...] = ("builtin", "local", "agent")
@@ -150,6 +150,35 @@ def _conflicts(tools: Iterable[Tool]) -> Iterable[Problem]:
             )
 
 
+def bind_tool(
+    config: Config, loaded: LoadedTool, rules: RuleSet, *, name: str | None = None
+) -> Tool:
+    """Make a tool of a loaded folder: bound to rules, with its sandbox profile.
+
+    Args:
+        rules: Those of the agent, or others where the folder has no identity yet.
+        name: Instead of the manifest's.
+
+    Raises:
+        PolicyError: A rule that matches does not fit the tool.
+    """
+    manifest = loaded.manifest
+    policy = rules.bind(
+        loaded.identity,
+        condition_sources=manifest.condition_sources,
+        schemas={"arguments": manifest.compiled_input, "effects": manifest.compiled_effects},
+    )
+    return Tool(
+        identity=loaded.identity,
+        source=loaded.source,
+        name=name or manifest.name,
+        manifest=manifest,
+        snapshot=loaded.snapshot,
+        policy=policy,
+        profile=config.sandbox.profile_name(loaded.identity),
+    )
+
+
 @dataclass(slots=True)
 class _Loader:
     config: Config
@@ -173,32 +202,15 @@ class _Loader:
         return self.bind(use, loaded)
 
     def bind(self, use: ToolUse, loaded: LoadedTool) -> Tool | None:
-        manifest = loaded.manifest
         agent = self.config.agent
         self.warnings.extend(loaded.warnings)
         try:
-            policy = agent.rules.bind(
-                loaded.identity,
-                condition_sources=manifest.condition_sources,
-                schemas={
-                    "arguments": manifest.compiled_input,
-                    "effects": manifest.compiled_effects,
-                },
-            )
+            return bind_tool(self.config, loaded, agent.rules, name=use.as_name)
         except PolicyError as exc:
             self.problems.append(
                 Problem(_rule_pointer(agent, exc.rule), f"for {loaded.identity!r}: {exc.message}")
             )
             return None
-        return Tool(
-            identity=loaded.identity,
-            source=loaded.source,
-            name=use.as_name or manifest.name,
-            manifest=manifest,
-            snapshot=loaded.snapshot,
-            policy=policy,
-            profile=self.config.sandbox.profile_name(loaded.identity),
-        )
 
     def add(self, use: ToolUse, message: str) -> None:
         self.problems.append(Problem(use.pointer, f"{use.ref!r}: {message}"))
@@ -240,7 +252,6 @@ def load_registry(
     config: Config,
     *,
     builtin_root: Path | None = None,
-    extra_refs: Iterable[str | ToolUse] = (),
     store: Path | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> ToolRegistry:
@@ -248,7 +259,6 @@ def load_registry(
 
     Args:
         builtin_root: Instead of the built-in tools of this package.
-        extra_refs: Selected after those of the configuration.
         store: Where to materialise snapshots that are too big to keep in memory.
         environ: Instead of the process environment, for ``XDG_CONFIG_HOME``.
 
@@ -257,14 +267,13 @@ def load_registry(
     """
     loader = _Loader(config, tool_roots(config, builtin_root=builtin_root, environ=environ), [], [])
     with _no_collection():
-        tools = _load_all(config, loader, extra_refs, store)
+        tools = _load_all(config, loader, store)
     problems = loader.problems
     if problems:
         where = None if config.path is None else str(config.path)
-        more = f" (and {len(problems) - 1} more problems)" if len(problems) > 1 else ""
         raise ConfigError(
             "tools_invalid",
-            f"{problems[0]}{more}",
+            first_problem(problems),
             where=where,
             problems=tuple(problems[:_MAX_PROBLEMS]),
         )
@@ -284,12 +293,9 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _load_all(
-    config: Config, loader: _Loader, extra_refs: Iterable[str | ToolUse], store: Path | None
-) -> list[Tool]:
-    extra = (ref if isinstance(ref, ToolUse) else ToolUse(ref) for ref in extra_refs)
+def _load_all(config: Config, loader: _Loader, store: Path | None) -> list[Tool]:
     tools = []
-    for use in (*config.agent.tools_use, *extra):
+    for use in config.agent.tools_use:
         tool = loader.load(use)
         if tool is None:
             continue
@@ -298,6 +304,8 @@ def _load_all(
                 tool = dataclasses.replace(tool, snapshot=tool.snapshot.kept_in(store))
             except ManifestError as exc:
                 loader.add(use, str(exc))
+            except OSError as exc:
+                loader.add(use, f"can not be kept in {store}: {exc.strerror}")
         tools.append(tool)
     return tools
 

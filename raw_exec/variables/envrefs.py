@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
+from ..config.sources import ENV_NAME
 from .failures import VariableError
 
 __all__ = ["MAX_REFS", "check_refs", "env_text"]
 
 MAX_REFS = 256
-_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,255}")
 
 
 def check_refs(refs: object) -> dict[str, str]:
@@ -26,7 +25,7 @@ def check_refs(refs: object) -> dict[str, str]:
         raise _invalid(f"env_refs has {len(refs)} entries; {MAX_REFS} are allowed")
     out: dict[str, str] = {}
     for name, variable in refs.items():
-        if not isinstance(name, str) or _ENV_NAME.fullmatch(name) is None:
+        if not isinstance(name, str) or ENV_NAME.fullmatch(name) is None:
             raise _invalid(
                 f"environment name {name!r:.80} is not like [A-Za-z_][A-Za-z0-9_]*, "
                 "at most 256 characters"

@@ -29,7 +29,6 @@ import trio
 from ..config import Config, ProviderConfig, VarConfig
 from ..errors import SandboxError, WorkerError
 from ..jsontext import JsonTextError, parse
-from ..policy.glob import compile_glob
 from ..pool import Launcher
 from ..pool.oneshot import ProgramOutcome, ProgramUnavailable, find_program, run_program
 from ..sandbox import SandboxPlan, derive_plan
@@ -52,7 +51,7 @@ def provider_plan(config: Config, provider: ProviderConfig) -> SandboxPlan:
         SandboxError: The profile that the configuration gives it can't be granted.
     """
     folder, cwd = str(config.directory), provider_cwd(config, provider)
-    profile = _profile_name(config, f"provider/{provider.name}")
+    profile = config.sandbox.configured(f"provider/{provider.name}", prefix="provider/")
     if profile is None:
         return SandboxPlan(
             profile="provider",
@@ -82,17 +81,6 @@ def provider_plan(config: Config, provider: ProviderConfig) -> SandboxPlan:
 def provider_cwd(config: Config, provider: ProviderConfig) -> str:
     """Return the absolute directory that a provider starts in."""
     return os.path.abspath(config.directory / (provider.cwd or "."))
-
-
-def _profile_name(config: Config, identity: str) -> str | None:
-    exact = config.sandbox.tools.get(identity)
-    if exact is not None:
-        return exact
-    found = None
-    for glob, name in config.sandbox.tools.items():
-        if glob.startswith("provider/") and compile_glob(glob).match(identity):
-            found = name
-    return found
 
 
 async def ask_provider(

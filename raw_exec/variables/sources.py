@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..config import VarConfig
+from ..config.sources import has_type
 from ..fields import type_name
 from ..jsontext import JsonTextError, parse, read_regular_file
 from .failures import VariableError
@@ -16,15 +17,6 @@ from .failures import VariableError
 __all__ = ["MAX_FILE_BYTES", "check_type", "decode", "format_time", "read_env", "read_file"]
 
 MAX_FILE_BYTES = 65536
-
-_TYPES: Mapping[str, tuple[type, ...]] = {
-    "string": (str,),
-    "number": (int, float),
-    "boolean": (bool,),
-    "object": (dict,),
-    "array": (list,),
-    "null": (type(None),),
-}
 
 
 def format_time(moment: datetime.datetime) -> str:
@@ -38,10 +30,7 @@ def check_type(var: VarConfig, value: Any) -> Any:
     Raises:
         VariableError: ``wrong_type``.
     """
-    if var.type is None or var.type == "json":
-        return value
-    # A bool is an int to Python, and no number.
-    if isinstance(value, _TYPES[var.type]) and isinstance(value, bool) == (var.type == "boolean"):
+    if var.type is None or has_type(value, var.type):
         return value
     raise VariableError(
         "wrong_type",

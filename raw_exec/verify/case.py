@@ -20,10 +20,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
-from ..errors import ManifestError
+from ..errors import ManifestError, first_problem
 from ..fields import Cursor, Document
 from ..jsontext import JsonTextError, parse
-from ..limits import MAX_MANIFEST_BYTES
+from ..limits import MAX_MANIFEST_BYTES, MAX_OUTPUT_BYTES
 from ..values import freeze
 from .matching import BlockMatch, TextMatch, check_block, check_text_match
 
@@ -33,7 +33,6 @@ MAX_FILES: Final = 4096
 MAX_PATH_CHARS: Final = 1024
 MAX_NAME_BYTES: Final = 255
 MAX_TIMEOUT_MS: Final = 10 * 60 * 1000
-MAX_OUTPUT_BYTES: Final = 16 * 1024 * 1024
 MAX_BLOCKS: Final = 1024
 MAX_CODE_CHARS: Final = 128
 _MODE = re.compile(r"0?[0-7]{3}")
@@ -149,8 +148,7 @@ def parse_case(data: bytes | str, *, name: str, where: str) -> Case:
     case = _check_case(document.root(value), name, where, text)
     if case is None or not document.ok:
         problems = document.problems()
-        more = f" (and {len(problems) - 1} more problems)" if len(problems) > 1 else ""
-        raise ManifestError("case_invalid", f"{problems[0]}{more}", where=where, problems=problems)
+        raise ManifestError("case_invalid", first_problem(problems), where=where, problems=problems)
     return case
 
 
@@ -187,14 +185,15 @@ def _check_case(root: Cursor, name: str, where: str, text: str) -> Case | None:
 
 def _check_start_files(cursor: Cursor | None) -> Mapping[str, StartFile]:
     out: dict[str, StartFile] = {}
-    for path, item in _paths(cursor):
+    named = _paths(cursor)
+    for path, item in named:
         if item.value is None:
             out[path] = StartFile("directory")
             continue
         found = _check_file(item, what="null for a directory")
         if found is not None:
             out[path] = StartFile(found.kind, found.data or b"", found.target, found.mode)
-    for path, item in _paths(cursor, quietly=True):
+    for path, item in named:
         above = path.rpartition("/")[0]
         while above:
             if above in out and out[above].kind != "directory":
@@ -220,17 +219,15 @@ def _check_expected_files(cursor: Cursor | None) -> Mapping[str, ExpectedFile]:
     return MappingProxyType(out)
 
 
-def _paths(cursor: Cursor | None, *, quietly: bool = False) -> list[tuple[str, Cursor]]:
+def _paths(cursor: Cursor | None) -> list[tuple[str, Cursor]]:
     """Return the members of an object whose keys are plain relative paths."""
     if cursor is None:
         return []
     if not isinstance(cursor.value, dict):
-        if not quietly:
-            cursor.wrong_type("an object")
+        cursor.wrong_type("an object")
         return []
     if len(cursor.value) > MAX_FILES:
-        if not quietly:
-            cursor.fail(f"has {len(cursor.value)} files; the limit is {MAX_FILES}")
+        cursor.fail(f"has {len(cursor.value)} files; the limit is {MAX_FILES}")
         return []
     out = []
     for path in cursor.value:
@@ -238,7 +235,7 @@ def _paths(cursor: Cursor | None, *, quietly: bool = False) -> list[tuple[str, C
         problem = _path_problem(path)
         if problem is None:
             out.append((path, item))
-        elif not quietly:
+        else:
             item.fail(problem, at="key")
     return out
 

@@ -11,6 +11,7 @@ import os
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Sequence
 
+from ..manifest.tree import MANIFEST_NAME
 from ..text import escape_text
 from .report import CaseReport, Finding, ToolReport, count_statuses
 
@@ -90,7 +91,7 @@ def _seconds(ms: float) -> str:
 
 
 def _xml(text: str) -> str:
-    return escape_text(text.encode("utf-8", "backslashreplace").decode())
+    return escape_text(text)
 
 
 # ---------------------------------------------------------------- GitHub
@@ -104,7 +105,7 @@ def render_github(tools: Sequence[ToolReport]) -> list[str]:
 
 def _annotations(tools: Sequence[ToolReport], base: str) -> Iterator[str]:
     for tool in tools:
-        manifest = os.path.join(tool.folder, "tool.json")
+        manifest = os.path.join(tool.folder, MANIFEST_NAME)
         for problem in tool.problems:
             yield _annotation("error", manifest, f"{tool.target} can't be loaded", problem, base)
         for text in tool.warnings:
@@ -130,7 +131,7 @@ def _annotation(command: str, path: str, title: str, finding: Finding, base: str
 
 def _data(text: str) -> str:
     """Encode the message of a command; what no terminal should get is escaped before."""
-    shown = escape_text(text.encode("utf-8", "backslashreplace").decode())
+    shown = escape_text(text)
     return shown.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 

@@ -17,9 +17,9 @@ from typing import Any, Final
 
 from ..fields import Cursor
 from ..schema.patterns import PatternRefused, compile_pattern
-from ..values import freeze
+from ..values import escape_pointer, freeze
 
-__all__ = ["BlockMatch", "TextMatch", "check_block", "check_text_match", "shorten"]
+__all__ = ["BlockMatch", "TextMatch", "check_block", "check_text_match", "same_json", "shorten"]
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _TYPES: Final = ("text", "json", "image")
@@ -82,7 +82,7 @@ class BlockMatch:
         if self.type == "json":
             actual = block["value"]
             where = _missing(self.value, actual) if self.partial else None
-            if where is not None or (not self.partial and not _same(self.value, actual)):
+            if where is not None or (not self.partial and not same_json(self.value, actual)):
                 verb = f"has at {where} what is in" if self.partial else "is"
                 return f"value is {shorten(actual)}; wanted one that {verb} {shorten(self.value)}"
             return None
@@ -111,30 +111,28 @@ def shorten(value: Any) -> str:
     return f"{text[:_MAX_SHOWN_CHARS]}… ({len(text)} characters)"
 
 
-def _same(wanted: Any, actual: Any) -> bool:
+def same_json(wanted: Any, actual: Any) -> bool:
     """Compare JSON values; ``1`` and ``1.0`` are equal, ``1`` and ``true`` are not."""
     if isinstance(wanted, bool) or isinstance(actual, bool):
         return wanted is actual
     if isinstance(wanted, dict) and isinstance(actual, dict):
-        return wanted.keys() == actual.keys() and all(_same(wanted[k], actual[k]) for k in wanted)
+        return wanted.keys() == actual.keys() and all(
+            same_json(wanted[k], actual[k]) for k in wanted
+        )
     if isinstance(wanted, list) and isinstance(actual, list):
         pairs = zip(wanted, actual, strict=False)
-        return len(wanted) == len(actual) and all(_same(a, b) for a, b in pairs)
+        return len(wanted) == len(actual) and all(same_json(a, b) for a, b in pairs)
     return bool(wanted == actual)
-
-
-def same_json(wanted: Any, actual: Any) -> bool:
-    """Whether two JSON values are equal, booleans being no numbers."""
-    return _same(wanted, actual)
 
 
 def _missing(wanted: Any, actual: Any, pointer: str = "") -> str | None:
     """Return the pointer of the first part of ``wanted`` that ``actual`` has not."""
     if isinstance(wanted, dict) and isinstance(actual, dict):
         for key, item in wanted.items():
+            below = f"{pointer}/{escape_pointer(key)}"
             if key not in actual:
-                return f"{pointer}/{key}"
-            found = _missing(item, actual[key], f"{pointer}/{key}")
+                return below
+            found = _missing(item, actual[key], below)
             if found is not None:
                 return found
         return None
@@ -144,7 +142,7 @@ def _missing(wanted: Any, actual: Any, pointer: str = "") -> str | None:
             if found is not None:
                 return found
         return None
-    return None if _same(wanted, actual) else pointer or "(root)"
+    return None if same_json(wanted, actual) else pointer or "(root)"
 
 
 # ---------------------------------------------------------------- reading

@@ -27,7 +27,6 @@ from ..dispatch import Call, Services, ToolResult, dispatch_call
 from ..errors import ConfigError, ManifestError
 from ..jsontext import JsonTextError, read_regular_file
 from ..limits import MAX_MANIFEST_BYTES
-from ..policy import parse_rules
 from ..pool import WorkerSpec
 from ..private_root import open_private_root, remove_tree
 from ..runtime import Runtime, open_runtime
@@ -138,8 +137,7 @@ async def run_cases(
     Raises:
         ConfigError: The configuration can't be used by a runtime.
     """
-    agent = dataclasses.replace(config.agent, tools_use=(), rules=parse_rules([]), raw_rules=())
-    bare = dataclasses.replace(config, agent=agent)
+    bare = config.without_tools(hooks=True)
     room = trio.CapacityLimiter(max(1, min(jobs, config.limits.max_workers)))
     done: dict[tuple[int, int], CaseReport] = {}
 
@@ -243,7 +241,11 @@ class _Run:
         return dataclasses.replace(spec, plan=plan)
 
     async def _before_handler(self, call: Call) -> None:
-        """Note where declared paths lead, while the folder is still as the case has it."""
+        """Ask the gates; note where declared paths lead, while the folder is as the case has it.
+
+        Hooks that only tell are not told of cases.
+        """
+        await self._runtime.hooks.pre_tool(call)
         self._real = _where_paths_lead(call)
 
     def _judge(

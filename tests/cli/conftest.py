@@ -107,8 +107,6 @@ class Home:
 def home(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     """A fresh home; this process is in it as well."""
     made = Home(tmp_path, cache)
-    for name in ("RAW_AGENT", "NO_COLOR", "RAW_EXEC_DEBUG"):
-        monkeypatch.delenv(name, raising=False)
     for name, value in made.env.items():
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(made.work)

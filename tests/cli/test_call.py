@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +13,7 @@ from contextlib import contextmanager
 import psutil
 import pytest
 
-from requires import require
+from requires import require_node
 
 GOOD = '{"path":"notes.txt","text":"first\\n"}'
 ASK = {"match": "local/append_notes", "effect": "ask"}
@@ -23,6 +22,8 @@ open(os.path.join(context.cwd, "started"), "w").close()
 while True:
     time.sleep(60)
 """
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR42mP4z8AAAAMBAQD3A0FDAAAAAElFTkSuQmCC"
+"""One pixel, in 69 bytes."""
 KEYS = {"content", "is_error", "code", "stage", "enforced", "usage", "elapsed_ms"}
 
 
@@ -188,9 +189,13 @@ def test_verbose_says_what_was_enforced(notes, raw):
 
 def test_json_and_image_blocks_have_a_form_for_people(notes, raw):
     """JSON is indented; an image is named."""
-    write_handler(notes, 'return {"content": [{"type":"json","value":{"a":[1]}}]}')
+    image = {"type": "image", "mimeType": "image/png", "data": PNG}
+    content = [{"type": "json", "value": {"a": [1]}}, image]
+    write_handler(notes, f"return {{'content': {content!r}}}")
     done = raw("tools", "call", "append_notes", "--args", GOOD)
-    assert json.loads(done.stdout) == {"a": [1]}
+    value, _, last = done.stdout.rpartition("[image")
+    assert (json.loads(value), last) == ({"a": [1]}, "/png, 69 bytes; --json prints it]\n")
+    assert value.startswith('{\n  "a"')
 
 
 def test_a_tool_cannot_write_an_error_line_of_its_own(notes, raw):
@@ -246,7 +251,7 @@ def test_a_denied_tool_says_which_rule(notes, raw):
 
 def test_an_es_module_is_called_the_same_way(home, invoke, raw):
     """Contract: seed 2."""
-    require("node", shutil.which("node") is not None, "there is no node on PATH")
+    require_node()
     invoke("tools", "new", "word_count")
     home.configure(["local/word_count"])
     (home.work / "notes.txt").write_text("ship the docs\n")
@@ -291,7 +296,9 @@ def test_a_second_signal_ends_everything_at_once(notes):
     write_handler(notes, WAITING)
     notes.configure(["local/append_notes"], limits={"grace_ms": 60000})
     with running_call(notes) as process:
+        deadline = time.monotonic() + 30  # well below the grace
         while process.poll() is None:
+            assert time.monotonic() < deadline, "the call waits for its grace to end"
             process.send_signal(signal.SIGINT)
             try:
                 process.wait(timeout=0.2)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import shutil
 
 import pytest
 
-from requires import require
+from requires import require_node
 
 PLAIN = {"name": "t", "id": "t"}
 EFFECTS = {
@@ -20,7 +19,7 @@ EFFECTS = {
 @pytest.fixture
 def node():
     """For tests of ES modules."""
-    require("node", shutil.which("node") is not None, "there is no node on PATH")
+    require_node()
 
 
 def checked(invoke, *args):
@@ -228,3 +227,25 @@ def test_the_handler_is_never_run_and_the_import_can_do_no_harm(home, invoke):
     status, _ = checked(invoke, str(folder))
     assert status == 0
     assert list(home.work.iterdir()) == []
+
+
+def test_a_selected_mcp_tool_is_not_passed_over(home, invoke):
+    """What was not checked must not look as if it had been."""
+    home.configure(["mcp/server/thing"])
+    for command in ("check", "verify"):
+        done = invoke("tools", command)
+        assert (done.exit_code, done.stdout) == (2, "")
+        assert "'mcp/server/thing' can't be checked: MCP servers are not supported yet" in (
+            done.stderr
+        )
+
+
+def test_an_agent_with_hooks_can_have_its_tools_checked(home, invoke):
+    """No handler runs in a check, so no gate is missing."""
+    home.add_append_notes()
+    agent = {"tools": {"use": ["local/append_notes"]}, "hooks": {"use": ["local/gate"]}}
+    home.configure(agents={"main": agent})
+    status, _ = checked(invoke)
+    assert status == 0
+    done = invoke("tools", "verify")
+    assert done.exit_code == 0  # there are no cases

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 
 import pytest
 
 from raw_exec.cli import host
 from raw_exec.errors import WorkerBroken
+from raw_exec.pool import runtimes
 
 NOTHING = {"works": False, "step": "probe", "errno": 38, "message": "no", "hint": "get it"}
 BASELINE = {"works": True, "step": None, "errno": None, "message": None, "hint": None}
@@ -113,3 +116,54 @@ def test_the_configuration_file_is_looked_at(home, invoke, monkeypatch, prepare,
     done = invoke("doctor", "--json")
     (found,) = [item for item in json.loads(done.stdout)["host"] if item["name"] == "config"]
     assert (done.exit_code, found["ok"], word in found["message"]) == (0, ok, True)
+
+
+def host_finding(invoke, name):
+    """Return one of the findings about the host."""
+    (found,) = [
+        item
+        for item in json.loads(invoke("doctor", "--json").stdout)["host"]
+        if item["name"] == name
+    ]
+    return found
+
+
+def test_a_node_that_workers_would_refuse_is_not_ok(home, invoke, monkeypatch):
+    """The same question and the same answer as before a worker is started."""
+    fake_probe(monkeypatch, landlock=True, seccomp=True)
+    monkeypatch.setenv("RAW_EXEC_NODE", os.path.realpath(sys.executable))
+    monkeypatch.setattr(runtimes, "_ask_node", lambda node: ("v12.22.12", 1))
+    node = host_finding(invoke, "node")
+    assert (node["ok"], "v12.22.12" in node["message"]) == (False, True)
+    assert "is too old" in node["message"]
+    assert node["detail"]["source"] == "RAW_EXEC_NODE"
+
+
+def test_the_cache_looked_at_is_that_of_the_engine(home, invoke, monkeypatch):
+    """A folder above it that others may write into says nothing about it."""
+    fake_probe(monkeypatch, landlock=True, seccomp=True)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home.root / "cache"))
+    engine = home.root / "cache" / "raw" / "engine"
+    engine.mkdir(parents=True)
+    engine.chmod(0o777)
+    found = host_finding(invoke, "cache")
+    assert (found["ok"], found["detail"]["path"]) == (False, str(engine))
+    assert "changed by others" in found["message"]
+    engine.chmod(0o700)
+    assert host_finding(invoke, "cache")["ok"] is True
+
+
+def test_an_implicit_configuration_that_cannot_be_read_is_not_absent(home, invoke, monkeypatch):
+    """Every other command would refuse to start because of it."""
+    fake_probe(monkeypatch, landlock=True, seccomp=True)
+    home.config_file.symlink_to(home.config_file)
+    found = host_finding(invoke, "config")
+    assert (found["ok"], "can not be read: " in found["message"]) == (False, True)
+
+
+def test_no_configuration_where_its_folder_is_a_file_is_absent(home, invoke, monkeypatch):
+    """The pair: nothing is there to read."""
+    fake_probe(monkeypatch, landlock=True, seccomp=True)
+    monkeypatch.setenv("XDG_CONFIG_HOME", sys.executable)
+    found = host_finding(invoke, "config")
+    assert (found["ok"], "defaults are used" in found["message"]) == (True, True)

@@ -179,3 +179,39 @@ def test_a_closed_standard_output_is_not_a_traceback(home):
         timeout=60,
     )
     assert done.stderr == ""
+
+
+def in_shell(home, command, **env):
+    """Run ``raw`` with its streams as a shell sets them up."""
+    return subprocess.run(
+        ["/bin/sh", "-c", f"{sys.executable} -m raw_exec {command}"],
+        capture_output=True,
+        text=True,
+        env=home.env | env,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize("command", ["version --json", "version", "--version", "--help"])
+def test_no_standard_output_at_all_is_no_bug(home, command):
+    """A daemon's child may have none; nobody asked to be told."""
+    done = in_shell(home, f"{command} <&- >&-")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("command", ["tols", "version --json"])
+def test_no_standard_error_at_all_is_no_bug(home, command):
+    """The exit status still says what happened."""
+    done = in_shell(home, f"{command} 2>&-")
+    assert done.returncode == (2 if command == "tols" else 0)
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    "command", ["version --json", "version", "--version", "--json tols", "config list", "--help"]
+)
+def test_a_full_disk_under_standard_output_is_one_line(home, command, unbuffered):
+    """Not a bug, not a traceback, and not success."""
+    done = in_shell(home, f"{command} >/dev/full", PYTHONUNBUFFERED=unbuffered)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == ("error: standard output: can not be written: No space left on device\n")

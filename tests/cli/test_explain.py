@@ -121,6 +121,7 @@ def test_a_path_is_judged_as_the_sandbox_does(notes, invoke, raw):
     """The answer is what happens: one path it says yes to, one it says no to."""
     outside = notes.root / "outside.txt"
     paths = explained(invoke, "--path", "in.txt", "--path", str(outside))["paths"]
+    assert [path["write"] for path in paths] == [True, False]
     for path in paths:
         args = json.dumps({"path": path["path"], "text": "x\n"})
         done = raw("tools", "call", "append_notes", "--args", args)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 
@@ -11,9 +10,16 @@ import pytest
 
 from raw_exec.manifest import load_tool
 from raw_exec.schema.portability import find_portability_warnings
-from requires import require
+from requires import require_node
 
 LANGUAGES = ["esm", "python"]
+
+
+def own_test(lang):
+    """Return the command that runs the test of a new tool in its folder."""
+    if lang == "esm":
+        return [require_node(), "--test", "test.mjs"]
+    return [sys.executable, "test_tool.py"]
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
@@ -34,13 +40,8 @@ def test_the_new_tools_own_test_passes_and_leaves_the_folder_as_it_was(home, inv
     invoke("tools", "new", "word_count", "--lang", lang)
     folder = home.tools / "word_count"
     digest = load_tool(home.tools, "word_count", source="local").snapshot.digest
-    if lang == "esm":
-        require("node", shutil.which("node") is not None, "there is no node on PATH")
-        command = ["node", "--test", "test.mjs"]
-    else:
-        command = [sys.executable, "test_tool.py"]
     done = subprocess.run(
-        command, cwd=folder, env=home.env, capture_output=True, text=True, timeout=60
+        own_test(lang), cwd=folder, env=home.env, capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert load_tool(home.tools, "word_count", source="local").snapshot.digest == digest
@@ -52,13 +53,8 @@ def test_the_new_tools_test_fails_when_a_case_is_wrong(home, invoke, lang):
     invoke("tools", "new", "word_count", "--lang", lang)
     case = home.tools / "word_count" / "cases" / "two_lines.json"
     case.write_text(case.read_text().replace("5 words", "6 words"))
-    if lang == "esm":
-        require("node", shutil.which("node") is not None, "there is no node on PATH")
-        command = ["node", "--test", "test.mjs"]
-    else:
-        command = [sys.executable, "test_tool.py"]
     done = subprocess.run(
-        command, cwd=case.parent.parent, env=home.env, capture_output=True, timeout=60
+        own_test(lang), cwd=case.parent.parent, env=home.env, capture_output=True, timeout=60
     )
     assert done.returncode == 1
 

@@ -136,7 +136,7 @@ async def test_selected_hooks_are_not_silently_ignored(tmp_path: Path) -> None:
     with pytest.raises(raw_exec.ConfigError) as caught:
         async with raw_exec.open_runtime(config, cwd=tmp_path):
             pass
-    assert caught.value.code == "not_supported"
+    assert caught.value.code == "hooks_invalid"
 
 
 @pytest.mark.slow

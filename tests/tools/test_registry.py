@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from raw_exec.config import Config, load_config
+from raw_exec.config import Config, ToolUse, load_config
 from raw_exec.errors import ConfigError
 from raw_exec.tools import ToolRegistry, discover, load_registry, tool_roots
 
@@ -160,26 +160,17 @@ def test_everything_wrong_in_all_tools_is_reported_at_once(world: World) -> None
 
 
 @pytest.mark.parametrize("ref", ["", "x", "other/x", "local/", "local/../../etc", "local/a/b"])
-def test_an_extra_ref_is_checked_like_a_configured_one(world: World, ref: str) -> None:
-    """Hosts may select more tools; a path is not a tool ID."""
+def test_a_ref_that_no_file_named_is_checked_like_a_configured_one(world: World, ref: str) -> None:
+    """Hosts may make a configuration themselves; a path is not a tool ID."""
+    config = world.config([])
+    agent = dataclasses.replace(config.agent, tools_use=(ToolUse(ref),))
     with pytest.raises(ConfigError) as caught:
         load_registry(
-            world.config([]),
+            dataclasses.replace(config, agent=agent),
             builtin_root=world.roots["builtin"],
             environ=world.environ,
-            extra_refs=[ref],
         )
     assert caught.value.code == "tools_invalid"
-
-
-def test_extra_refs_come_after_the_configured_tools(world: World) -> None:
-    """The pair of the refusal."""
-    world.tool("local/x")
-    world.tool("local/y")
-    registry = load_registry(
-        world.config(["local/y"]), environ=world.environ, extra_refs=["local/x"]
-    )
-    assert registry.names == ("y", "x")
 
 
 # ---------------------------------------------------------------- rules
@@ -303,6 +294,22 @@ def test_a_big_tool_is_materialised_at_load_when_there_is_a_store(
     tool = world.load(["local/x"], store=tmp_path / "store").tools[0]
     (folder / "index.mjs").write_text("evil")
     assert tool.snapshot.read("index.mjs") == b"export function handler() {}"
+
+
+def test_a_store_that_cannot_be_written_is_told_with_the_other_problems(
+    world: World, tmp_path: Path
+) -> None:
+    """It is the host's trouble, and still no traceback."""
+    folder = world.tool("local/x")
+    (folder / "big").write_bytes(bytes(2 * 1024 * 1024))
+    (tmp_path / "store").touch()
+    with pytest.raises(ConfigError) as caught:
+        world.load(["local/x", "local/none"], store=tmp_path / "store")
+    assert caught.value.code == "tools_invalid"
+    kept, missing = [problem.message for problem in caught.value.problems]
+    assert "can not be kept" in kept
+    assert "Not a directory" in kept
+    assert "there is no such tool" in missing
 
 
 def test_discovery_lists_names_and_opens_nothing(world: World) -> None:

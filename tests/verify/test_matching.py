@@ -85,3 +85,14 @@ def test_an_image_is_known_by_type_bytes_or_digest(wanted: dict[str, str], equal
 def test_a_block_of_another_type_does_not_match() -> None:
     """The type is always compared."""
     assert not matches({"type": "text", "text": "1"}, {"type": "json", "value": 1})
+
+
+def test_the_place_of_a_difference_is_a_json_pointer() -> None:
+    """RFC 6901: a key may hold what separates keys."""
+    wanted = {"type": "json", "contains": {"a/b": {"c~d": {"e/~": 1}}}}
+    match = check_block(Document("{}").root(wanted))
+    assert match is not None
+    for actual in ({"a/b": {"c~d": {}}}, {"a/b": {"c~d": {"e/~": 2}}}):
+        problem = match.problem({"type": "json", "value": actual})
+        assert problem is not None
+        assert "has at /a~1b/c~0d/e~1~0 what" in problem

@@ -13,8 +13,8 @@ import trio
 import raw_exec
 from raw_exec.cli.checking import find_targets, load_target
 from raw_exec.verify import CaseReport, ToolReport, find_cases, run_cases
-from requires import require
-from toolbox import HAS_NODE, footprint, write_config, write_tool
+from requires import require_node
+from toolbox import footprint, write_config, write_tool
 
 from .conftest import Verify, kinds, verify_target
 
@@ -291,7 +291,7 @@ async def test_nothing_is_left_when_a_run_is_cancelled(tmp_path: Path) -> None:
 async def test_the_examples_pass_their_own_cases(tmp_path: Path, name: str) -> None:
     """The examples are what authors copy, in both languages."""
     if name == "append_notes":
-        require("node", HAS_NODE, "there is no node on PATH")
+        require_node()
     config = raw_exec.load_config(write_config(tmp_path, []))
     report = await verify_target(config, str(EXAMPLES / name), jobs=2)
     assert len(report.cases) >= 2
@@ -314,7 +314,7 @@ def statuses(report: ToolReport) -> dict[str, str]:
 
 async def test_an_esm_tool_that_lies_is_caught(tmp_path: Path) -> None:
     """The same for ES modules, whose effects are computed in process."""
-    require("node", HAS_NODE, "there is no node on PATH")
+    require_node()
     folder = write_tool(
         tmp_path,
         "t",

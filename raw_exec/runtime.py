@@ -37,7 +37,7 @@ from .pool import (
 )
 from .pool.calls import RequestHandler, RequestRefused
 from .private_root import open_private_root
-from .sandbox import SandboxPlan, descriptor_plan
+from .sandbox import SandboxPlan, descriptor_plan, explain_path
 from .sessions import Session, SessionKeeper, open_keeper, open_session
 from .tools import Tool, ToolRegistry, derive_tool_plan, load_registry
 from .variables import VariableService, open_variables
@@ -284,7 +284,7 @@ class Runtime:
             plan=plan,
             principal=self._principal,
             # A relative path means the same with and without context.cwd, where granted.
-            cwd=cwd if _may_enter(plan, cwd) else None,
+            cwd=cwd if explain_path(plan, cwd).read else None,
         )
         if len(self._specs) >= _MAX_SPECS:
             self._specs.clear()
@@ -462,9 +462,3 @@ def _closing(log: AuditLog | None, *, owned: bool) -> Iterator[None]:
 
 def _tells_of_results(hooks: HookService) -> bool:
     return hooks.wants("PostToolUse") or hooks.wants("PostToolUseFailure")
-
-
-def _may_enter(plan: SandboxPlan, cwd: str) -> bool:
-    if not plan.sandbox:
-        return True
-    return any(cwd == path or cwd.startswith(f"{path.rstrip('/')}/") for path in plan.read)

@@ -17,7 +17,7 @@ from ..config import Config
 from ..policy import compile_glob
 from ..sandbox import SandboxPlan, derive_plan
 
-__all__ = ["DEFAULT_PROFILE", "hook_plan", "hook_profile", "may_enter"]
+__all__ = ["DEFAULT_PROFILE", "hook_plan", "hook_profile"]
 
 DEFAULT_PROFILE = "hook"
 """Shown as the profile where no entry of ``sandbox.tools`` names one."""
@@ -74,10 +74,3 @@ def hook_plan(config: Config, identity: str, *, cwd: str) -> SandboxPlan:
         memory_bytes=config.limits.memory_bytes,
         scratch_bytes=min(config.limits.scratch_bytes, _SCRATCH_BYTES),
     )
-
-
-def may_enter(plan: SandboxPlan, cwd: str) -> bool:
-    """Return whether a plan lets its process start in a directory."""
-    if not plan.sandbox:
-        return True
-    return any(cwd == path or cwd.startswith(f"{path.rstrip('/')}/") for path in plan.read)

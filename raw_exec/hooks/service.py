@@ -37,12 +37,12 @@ from ..fields import did_you_mean
 from ..manifest.hook import EVENTS, GATES, TOOL_EVENTS
 from ..pool import Launcher
 from ..pool.oneshot import Program, ProgramOutcome, ProgramUnavailable, find_program, run_program
-from ..sandbox import SandboxPlan
+from ..sandbox import SandboxPlan, explain_path
 from ..tools import Tool
 from .answer import Answer, read_answer
 from .binding import BoundHook, HookSet
 from .payload import HookIds, encode_payload, event_payload, tool_payload
-from .plan import hook_plan, may_enter
+from .plan import hook_plan
 from .receipt import HookFailure, HookReceipt, Outcome
 
 __all__ = ["HookIds", "HookService", "SessionDecision", "ToolCall"]
@@ -382,7 +382,7 @@ def _resolve(text: str, folder: str) -> str:
 
 def _start_in(plan: SandboxPlan, cwd: str, folder: str) -> str:
     """Start where the event happened, or in the snapshot when that is not granted."""
-    return cwd if may_enter(plan, cwd) else folder
+    return cwd if explain_path(plan, cwd).read else folder
 
 
 def _denied(call: ToolCall, receipt: HookReceipt) -> CallRefused:

@@ -50,7 +50,6 @@ def attribute_exit(
     stderr: bytes,
     label: str,
     memory_bytes: int | None = None,
-    cpu_limit_ms: int | None = None,
 ) -> WorkerBroken:
     """Say why a worker ended by itself, before it had answered.
 
@@ -59,7 +58,6 @@ def attribute_exit(
         stderr: What was kept of the worker's stderr.
         label: The tool's identity, for the message.
         memory_bytes: Private memory it was allowed.
-        cpu_limit_ms: CPU time it was allowed, when there was such a limit.
     """
     detail: dict[str, Any] = {
         "exit_code": notice.code,
@@ -102,11 +100,7 @@ def attribute_exit(
             f"then {_signal_name(notice.signal) or f'exit status {notice.code}'}"
         )
         return WorkerBroken("memory_limit", f"worker of {label} ran out of memory", detail=detail)
-    if notice.signal == signal.SIGXCPU or (
-        notice.signal == signal.SIGKILL
-        and cpu_limit_ms is not None
-        and notice.cpu_ms >= cpu_limit_ms
-    ):
+    if notice.signal == signal.SIGXCPU:
         detail["limit"] = "cpu"
         detail["evidence"] = f"{notice.cpu_ms} ms of CPU time used"
         return WorkerBroken("timeout", f"worker of {label} used up its CPU time", detail=detail)

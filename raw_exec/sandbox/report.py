@@ -44,10 +44,6 @@ class Enforcement:
     network: str
     processes: str
 
-    def meets(self, tier: str) -> bool:
-        """Say whether at least ``tier`` is in force."""
-        return TIERS.index(self.tier) >= TIERS.index(tier)
-
     def lines(self) -> tuple[str, ...]:
         """Describe each restriction in a line for people."""
         if self.tier == "none":

@@ -45,17 +45,6 @@ def test_enforcement_round_trips_and_is_strict() -> None:
             parse_enforcement(bad)
 
 
-def test_meets_compares_tiers_in_order() -> None:
-    """Each tier includes those before it."""
-    enforcement = parse_enforcement(RAW)
-    assert [enforcement.meets(t) for t in ("none", "baseline", "namespaces", "cgroup")] == [
-        True,
-        True,
-        True,
-        False,
-    ]
-
-
 def test_lines_name_the_gaps_of_the_tier() -> None:
     """Honest: what Landlock alone leaves open is said."""
     lines = replace(parse_enforcement(RAW), namespaces=(), landlock=2, tier="baseline").lines()

@@ -20,6 +20,7 @@ from typing import Any
 
 from .plan import HostPlan
 from .steps import StepFailed, step
+from .syscalls import write_file
 
 __all__ = ["CgroupRoot", "Leaf", "parse_membership", "parse_mounts"]
 
@@ -70,11 +71,7 @@ def _read(*parts: str) -> str:
 
 
 def _write(value: str, *parts: str) -> None:
-    fd = os.open(os.path.join(*parts), os.O_WRONLY | os.O_CLOEXEC)
-    try:
-        os.write(fd, value.encode())
-    finally:
-        os.close(fd)
+    write_file(os.path.join(*parts), value)
 
 
 def _start_time(pid: int) -> str | None:
@@ -209,7 +206,6 @@ class CgroupRoot:
         self.groups: dict[str, str] = {}
         self.failure: StepFailed | None = StepFailed("cgroup", 0, "not opened")
         self._serial = 0
-        self._moved: str | None = None
 
     def open(self, *, enabled: bool, proc: str = "/proc/self") -> None:
         """Find the hierarchies, make this launcher's group, remove dead launchers' ones."""
@@ -296,7 +292,6 @@ class CgroupRoot:
                 raise
             home = os.path.join(base, name + ".home")
             os.mkdir(home)
-            self._moved = home
             for pid in _members(base):
                 _write(str(pid), home, "cgroup.procs")
             _enable_controllers(base)

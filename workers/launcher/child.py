@@ -25,7 +25,7 @@ from .protocol import send
 from .request import SpawnRequest
 from .steps import StepFailed, step
 from .stub import serve_stub
-from .syscalls import prctl
+from .syscalls import prctl, write_file
 
 __all__ = ["Report", "run_child"]
 
@@ -116,7 +116,7 @@ def _run(
 ) -> None:
     for path in request.cgroup_join:
         with step("cgroup"):
-            _write(path, "0")
+            write_file(path, "0")
     kinds: list[str] = []
     scratch = request.scratch
     private: list[str] = []
@@ -154,14 +154,6 @@ def _die_with(parent: int) -> None:
         raise StepFailed("parent", 0, "the parent ended during set-up")
 
 
-def _write(path: str, text: str) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-    try:
-        os.write(fd, text.encode())
-    finally:
-        os.close(fd)
-
-
 def _become_worker(
     request: SpawnRequest,
     received: list[int],
@@ -175,7 +167,7 @@ def _become_worker(
         (number,) = fds.place(received, request.targets, [report.sock.fileno()])
     report.adopt(number)
     try:
-        _write("/proc/self/oom_score_adj", "500")
+        write_file("/proc/self/oom_score_adj", "500")
     except OSError:
         pass  # Only a preference: workers before the launcher when memory runs out.
     with step("cwd"):

@@ -17,7 +17,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from .steps import StepFailed, step
-from .syscalls import libc_call, prctl
+from .syscalls import libc_call, prctl, write_file
 
 if TYPE_CHECKING:
     from .child import Report
@@ -45,14 +45,6 @@ HINTS = {
 }
 
 
-def _write(path: str, text: str) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-    try:
-        os.write(fd, text.encode())
-    finally:
-        os.close(fd)
-
-
 def enter_user_namespace() -> None:
     """Enter a new user namespace in which this uid and gid are themselves.
 
@@ -65,9 +57,9 @@ def enter_user_namespace() -> None:
     with step("userns"):
         libc_call("unshare", _CLONE_NEWUSER)
     with step("uid_map"):
-        _write("/proc/self/setgroups", "deny")
-        _write("/proc/self/uid_map", f"{uid} {uid} 1")
-        _write("/proc/self/gid_map", f"{gid} {gid} 1")
+        write_file("/proc/self/setgroups", "deny")
+        write_file("/proc/self/uid_map", f"{uid} {uid} 1")
+        write_file("/proc/self/gid_map", f"{gid} {gid} 1")
     prctl(_PR_SET_DUMPABLE, 0)
 
 

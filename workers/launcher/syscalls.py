@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 
-__all__ = ["ARCH", "LIBC", "NUMBERS", "libc_call", "prctl", "syscall"]
+__all__ = ["ARCH", "LIBC", "NUMBERS", "libc_call", "prctl", "syscall", "write_file"]
 
 ARCH = os.uname().machine
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -64,3 +64,12 @@ def prctl(option: int, *arguments: int) -> int:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code), "prctl")
     return result
+
+
+def write_file(path: str, text: str) -> None:
+    """Write to a file of the kernel's, which takes a value in one call."""
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(fd, text.encode())
+    finally:
+        os.close(fd)

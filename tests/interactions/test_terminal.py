@@ -377,7 +377,7 @@ async def test_a_run_at_a_terminal_asks(tmp_path: Path) -> None:
                 await trio.lowlevel.wait_readable(master)
                 shown += os.read(master, 65536).decode()
             os.write(master, b"Ada\n")
-            while "answers" not in shown:
+            while "answers {'n': 'Ada'}" not in shown:
                 await trio.lowlevel.wait_readable(master)
                 shown += os.read(master, 65536).decode()
     finally:

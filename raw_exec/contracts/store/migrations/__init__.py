@@ -1,0 +1,1 @@
+"""Alembic's folder: how one version of the schema becomes the next."""

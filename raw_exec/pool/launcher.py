@@ -354,32 +354,40 @@ class Launcher:
             try:
                 await self._read_notices(connection, stderr_fd, log)
             finally:
-                if not self.closed:
-                    # Its end of file would mean to it that we are gone.
-                    connection.process.kill()
-                connection.sock.close()
-                if self._connection is connection:
-                    self._connection = None
-                await reap(connection.process)
-                _take_log(stderr_fd, log)
-                os.close(stderr_fd)
-                if connection.refusal is None and log:
-                    connection.refusal = escape_text(log.decode("utf-8", "replace"))
-                if not self.closed:
-                    self._failures += 1
-                    self.restarts += 1
-                for child in list(connection.children.values()):
-                    if child.pidfd >= 0:
-                        with contextlib.suppress(ProcessLookupError):
-                            signal.pidfd_send_signal(child.pidfd, signal.SIGKILL)
-                        await wait_dead(child.pidfd)
-                    child.end(ExitNotice(lost=True))
-                connection.children.clear()
-                # What a launcher that was itself killed left behind.
-                await trio.to_thread.run_sync(remove_tree, Path(scratch_root))
-                connection.dead.set()
-                for answer in list(connection.answers.values()):
-                    answer.event.set()
+                try:
+                    await self._bury(connection, stderr_fd, scratch_root, log)
+                finally:
+                    # Whatever fails above, nobody may wait for a launcher that is gone.
+                    connection.dead.set()
+                    for answer in list(connection.answers.values()):
+                        answer.event.set()
+
+    async def _bury(
+        self, connection: _Connection, stderr_fd: int, scratch_root: str, log: bytearray
+    ) -> None:
+        if not self.closed:
+            # Its end of file would mean to it that we are gone.
+            connection.process.kill()
+        connection.sock.close()
+        if self._connection is connection:
+            self._connection = None
+        await reap(connection.process)
+        _take_log(stderr_fd, log)
+        os.close(stderr_fd)
+        if connection.refusal is None and log:
+            connection.refusal = escape_text(log.decode("utf-8", "replace"))
+        if not self.closed:
+            self._failures += 1
+            self.restarts += 1
+        for child in list(connection.children.values()):
+            if child.pidfd >= 0:
+                with contextlib.suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(child.pidfd, signal.SIGKILL)
+                await wait_dead(child.pidfd)
+            child.end(ExitNotice(lost=True))
+        connection.children.clear()
+        # What a launcher that was itself killed left behind.
+        await trio.to_thread.run_sync(remove_tree, Path(scratch_root))
 
     async def _read_notices(self, connection: _Connection, stderr_fd: int, log: bytearray) -> None:
         while True:

@@ -92,6 +92,9 @@ async def wait_dead(pidfd: int) -> None:
 
 async def reap(process: subprocess.Popen[bytes]) -> None:
     """Wait for a child, kill it when it takes too long, and reap it."""
+    # Race: ``Popen.kill`` looks first, and reaps a process that has ended by then.
+    if process.poll() is not None:
+        return
     pidfd = os.pidfd_open(process.pid)
     try:
         with trio.move_on_after(_STOP_SECONDS) as scope:

@@ -87,6 +87,22 @@ async def test_a_launcher_that_is_told_to_end_leaves_the_runtimes_files(
     assert launcher.restarts == 1
 
 
+async def test_a_launcher_that_was_reaped_before_its_end_was_noticed_is_replaced(
+    launcher: Launcher,
+) -> None:
+    """``Popen`` reaps whenever it looks, and a number that is gone can't be opened."""
+    with trio.fail_after(SECONDS):
+        await launcher.capabilities()
+        connection = launcher._connection
+        assert connection is not None
+        connection.process.kill()
+        connection.process.wait()
+        with pytest.raises(WorkerBroken, match="the launcher"):
+            await launcher._exchange(connection, {"op": "probe"}, "probe")
+        await connection.dead.wait()
+        assert (await launcher.capabilities())["seccomp"]["works"] is not None
+
+
 async def test_a_launcher_that_can_not_be_started_leaves_no_directory(
     launcher: Launcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -493,5 +493,6 @@ class Worker:
 def _poller(*fds: int) -> select.poll:
     poller = select.poll()
     for fd in fds:
-        poller.register(fd, select.POLLIN)
+        if fd >= 0:  # the process may have ended by now
+            poller.register(fd, select.POLLIN)
     return poller

@@ -227,6 +227,34 @@ async def test_a_worker_without_descriptors_is_a_refusal_with_the_errno(
                 assert lease.worker.alive
 
 
+async def test_a_worker_that_ends_before_it_is_looked_at_is_a_crash(
+    launcher: Launcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its exit notice may come before anybody has taken its descriptor; the long soak found it."""
+    store = tmp_path / "store" / "snapshots"
+    store.mkdir(parents=True)
+    spec = python_spec(tmp_path)
+    spawn = launcher.spawn
+    before = set(os.listdir("/proc/self/fd"))
+
+    async def spawn_and_lose(**request: Any) -> Any:
+        child = await spawn(**request)
+        await launcher.kill(child)
+        return child
+
+    with trio.fail_after(SECONDS):
+        async with open_pool(launcher, Limits(), snapshot_store=store) as pool:
+            with monkeypatch.context() as patched:
+                patched.setattr(launcher, "spawn", spawn_and_lose)
+                with pytest.raises(WorkerBroken) as caught:
+                    async with pool.lease(spec):
+                        pass
+            assert caught.value.code == "worker_crashed"
+            assert pool.statistics().live == 0
+        await launcher.aclose()
+    assert set(os.listdir("/proc/self/fd")) <= before
+
+
 async def test_files_that_can_not_be_laid_out_are_a_refusal(
     launcher: Launcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

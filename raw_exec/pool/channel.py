@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import select
 import sys
 import termios
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from contextlib import contextmanager
 
 import trio
 
-__all__ = ["Channel", "ChannelClosed", "open_pipes"]
+__all__ = ["Channel", "ChannelClosed", "open_pipes", "poller"]
 
 _READ_BYTES = 256 * 1024
 _PIPE_BYTES = 64 * 1024
@@ -176,3 +177,12 @@ def open_pipes() -> Iterator[tuple[dict[int, int], list[int]]]:
     finally:
         for fd in theirs.values():
             os.close(fd)
+
+
+def poller(*fds: int) -> select.poll:
+    """Return what tells which descriptors can be read; those that are -1 are left out."""
+    found = select.poll()
+    for fd in fds:
+        if fd >= 0:  # the process may have ended by now
+            found.register(fd, select.POLLIN)
+    return found

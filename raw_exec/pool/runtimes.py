@@ -6,7 +6,6 @@ import importlib.util
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -221,9 +220,13 @@ def node_environment(node: Path, *, processes: bool) -> dict[str, str]:
 
 
 def python_environment() -> dict[str, str]:
-    """Return the whole environment of a Python worker, HOME and TMPDIR apart."""
+    """Return the whole environment of a Python worker, HOME and TMPDIR apart.
+
+    Our own interpreter's folder is not on its path: a shell that finds a program there which
+    it may not execute looks no further.
+    """
     return {
-        "PATH": f"{Path(sys.executable).resolve().parent}:{_BASE_PATH}",
+        "PATH": _BASE_PATH,
         "LANG": "C.UTF-8",
         "PYTHONDONTWRITEBYTECODE": "1",
     }

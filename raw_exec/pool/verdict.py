@@ -20,6 +20,8 @@ _V8_MARKS = (
     b"process OOM",
     b"Fatal process out of memory",
     b"Committing semi space failed",
+    b"Fatal javascript OOM",
+    b"Fatal JavaScript OOM",
     b"Zone Allocation failed",
     b"std::bad_alloc",
 )

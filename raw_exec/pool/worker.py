@@ -11,7 +11,7 @@ Rules
 
 from __future__ import annotations
 
-import select
+from secrets import randbelow
 from typing import Any, NoReturn
 
 import trio
@@ -41,7 +41,7 @@ from .calls import (
     NotDelivered,
     RequestHandler,
 )
-from .channel import Channel, ChannelClosed, open_pipes
+from .channel import Channel, ChannelClosed, open_pipes, poller
 from .child import Child, ExitNotice
 from .launcher import Launcher
 from .logs import LogCapture
@@ -50,6 +50,7 @@ from .verdict import attribute_exit
 __all__ = ["Worker"]
 
 _QUICK_LOOKS = 3
+_ID_STEP = 2**32
 _FLOOD_FACTOR = 64
 """A plugin may print this many times what is kept before its call is ended."""
 _MIN_FLOOD_BYTES = 4 * 1024 * 1024
@@ -91,10 +92,10 @@ class Worker:
         # The frame holds the value, an error of bounded size, or the state besides it.
         self._wire = WorkerConnection(max_frame_bytes=result_bytes + 64 * 1024)
         self._answers = Answers(self._wire, channel)
-        self._next_id = 0
+        self._last_id = 0
         # One system call each instead of two; select() can't take descriptors over 1023.
-        self._log_poller = _poller(self._out.fd, self._err.fd)
-        self._idle_poller = _poller(child.pidfd, channel.replies)
+        self._log_poller = poller(self._out.fd, self._err.fd)
+        self._idle_poller = poller(child.pidfd, channel.replies)
         self._scope: trio.CancelScope | None = None
         self._flooded = False
         self._early: Any = NEED_DATA
@@ -159,6 +160,9 @@ class Worker:
             LoadFailure: It could not be imported or lacks an export.
             WorkerBroken: It ended, or did not finish within ``load_ms``.
         """
+        if self._wire.surplus_bytes or self._idle_poller.poll(0):
+            await self.end()
+            raise self._violation("spoke before it was asked to import the plugin")
         data = self._wire.send_load(entry=entry, name=name, kind=kind)
         event = await self._exchange(data, load_ms, "importing the plugin")
         if isinstance(event, LoadFailed):
@@ -211,9 +215,8 @@ class Worker:
             WorkerBroken: Codes ``timeout``, ``memory_limit``, ``output_limit``,
                 ``worker_crashed``; ``detail`` names the evidence.
         """
-        self._next_id += 1
+        ident = self._new_id()
         self.calls += 1
-        ident = self._next_id
         data = self._wire.send_call(
             id=ident,
             args=request.arguments,
@@ -250,9 +253,8 @@ class Worker:
         Raises:
             WorkerBroken: It ended or overran ``deadline_ms``.
         """
-        self._next_id += 1
         self.calls += 1
-        data = self._wire.send_describe(id=self._next_id, fn=fn, args=arguments, cwd=cwd)
+        data = self._wire.send_describe(id=self._new_id(), fn=fn, args=arguments, cwd=cwd)
         event = await self._exchange(data, deadline_ms, f"running {fn}")
         for log in (self._out, self._err):
             log.drain()
@@ -265,12 +267,15 @@ class Worker:
 
     async def ping(self, load_ms: int) -> None:
         """Have the worker answer once, which warms its code paths."""
-        self._next_id += 1
-        event = await self._exchange(
-            self._wire.send_ping(id=self._next_id), load_ms, "answering a ping"
-        )
+        data = self._wire.send_ping(id=self._new_id())
+        event = await self._exchange(data, load_ms, "answering a ping")
         if not isinstance(event, Pong):
             raise self._violation(f"sent {type(event).__name__} instead of Pong")
+
+    def _new_id(self) -> int:
+        # Security: a plugin that could tell the next call's number could answer it beforehand.
+        self._last_id += 1 + randbelow(_ID_STEP)
+        return self._last_id
 
     async def _exchange(
         self,
@@ -488,11 +493,3 @@ class Worker:
     def _violation(self, what: str) -> RemoteWireError:
         self.retire_reason = "protocol violation"
         return RemoteWireError("worker_crashed", f"{self.label} {what}", where=self.label)
-
-
-def _poller(*fds: int) -> select.poll:
-    poller = select.poll()
-    for fd in fds:
-        if fd >= 0:  # the process may have ended by now
-            poller.register(fd, select.POLLIN)
-    return poller

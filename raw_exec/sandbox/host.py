@@ -63,6 +63,9 @@ _SETTINGS = tuple(
         "python3",
         "services",
         "shells",
+        # Node exits with 13 when this exists but may not be read, npm when the bundle does.
+        "ssl/certs",
+        "ssl/openssl.cnf",
         "terminfo",
         "timezone",
         "vim",

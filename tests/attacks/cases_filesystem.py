@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
+from collections.abc import Iterator, Mapping
+from typing import Any
 
+from raw_exec.cli.options import Settings
+from raw_exec.cli.output import Output
+from raw_exec.text import escape_text
 from tests.attacks.cases_metadata import CASES as METADATA
 from tests.attacks.lab import Lab
 from tests.attacks.model import Case, Gap, Ran
@@ -25,7 +32,58 @@ def _quota(ran: Ran) -> str | None:
     if written is None:
         return None  # killed meanwhile
     limit = 8 << 20
-    return f"{written} bytes fit into a quota of {limit}" if written > limit + (2 << 20) else None
+    return f"{written} bytes fit into a quota of {limit}" if written > limit else None
+
+
+def _unescaped(ran: Ran) -> str | None:
+    """Logs carry no control, no mark of direction and no escape."""
+    for name, text in ran.last.logs.items():
+        if escape_text(text) != text:
+            return f"raw controls in {name}: {text[:200]!r}"
+    return None
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from (*_strings(key), *_strings(item))
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _strings(item)
+
+
+def _as_data(ran: Ran) -> str | None:
+    """Text and detail are data, and whole; a terminal gets them without a control."""
+    name = "\x1b]52;c;eA==\x07\u202e\n\r"
+    if name not in ran.text:
+        return f"the name is not in {ran.text!r}"
+    terminal = io.StringIO()
+    with contextlib.redirect_stderr(terminal):
+        Output(Settings()).error(ran.text, more=list(_strings(ran.last.detail)))
+    shown = terminal.getvalue()
+    if "52;c;eA==" not in shown or escape_text(shown) != shown:
+        return f"raw controls on the terminal: {shown!r}"
+    return _unescaped(ran)
+
+
+def _only_own_pipes(ran: Ran) -> str | None:
+    """What a descriptor is opened anew as is the same pipe, which nobody else reads or fills."""
+    for fd, (own, again) in ran.report["=reopened"].items():
+        if again != own or own[0] != "fifo":
+            return f"descriptor {fd} is {own}, and opened anew {again}"
+    return None
+
+
+def _descriptors(ran: Ran) -> str | None:
+    if ran.report["=fds"] != [0, 1, 2, 3, 4, 5]:
+        return f"descriptors {ran.report['=fds']}"
+    wrong = {fd: code for fd, code in ran.report["=other-way"].items() if code != "EBADF"}
+    wrong |= {fd: code for fd, code in ran.report["=as-folder"].items() if code != "ENOTDIR"}
+    if wrong or ran.report["=stdin"] != "":
+        return f"of use are {wrong}, and stdin holds {ran.report['=stdin']!r}"
+    return None
 
 
 def _names_limit(ran: Ran) -> str | None:
@@ -33,6 +91,15 @@ def _names_limit(ran: Ran) -> str | None:
     if ran.code != "worker_crashed" or "limit" in ran.last.detail:
         return None
     return f"ended for its scratch quota, and the outcome does not say so: {ran.text}"
+
+
+async def _with_file(lab: Lab, case: Case, ran: Ran) -> None:
+    (lab.work / "given").write_text("intact")
+    result = await lab.call(case.tool, seconds=case.timeout, w=lab.facts)
+    ran.results.append(result)
+    ran.code = "ok" if not result.is_error else str(result.code)
+    ran.report, ran.text = ran.reports[-1] or {}, result.text
+    ran.facts["given"] = (lab.work / "given").read_text()
 
 
 async def _with_fifo(lab: Lab, case: Case, ran: Ran) -> None:
@@ -56,7 +123,8 @@ CASES: tuple[Case, ...] = (
     fs.createReadStream(w.secret).on('data', (d) => ok(d)).on('error', no)));
   await attempt('list', () => fs.readdirSync(w.hidden).join());
   await attempt('opendir', () => fs.opendirSync(w.hidden).readSync().name);
-  await attempt('import', () => import(w.secret));
+  await attempt('import', () => import(w.secret).catch((error) => {
+    throw error.code === 'ERR_MODULE_NOT_FOUND' ? { code: 'ENOENT' } : error; }));
   await attempt('shadow', () => fs.readFileSync('/etc/shadow', 'utf8'));
   await attempt('ssh', () => fs.readdirSync(w.home + '/.ssh').join());
   await attempt('home', () => fs.readdirSync(w.home).join());
@@ -95,12 +163,19 @@ CASES: tuple[Case, ...] = (
         attempt('create', write, w['work'] + '/x')
         attempt('mkdir', os.mkdir, w['work'] + '/d')
         attempt('symlink', os.symlink, 'x', w['work'] + '/l')
-        attempt('truncate', os.truncate, w['work'], 0)
+        attempt('truncate', os.truncate, w['work'] + '/given', 0)
+        attempt('append', write, w['work'] + '/given', b'x', 'ab')
+        attempt('unlink', os.unlink, w['work'] + '/given')
+        attempt('rename', os.rename, w['work'] + '/given', w['work'] + '/taken')
+        attempt('link', os.link, w['work'] + '/given', w['work'] + '/l2')
+        attempt('+read', read, w['work'] + '/given')
         attempt('fifo', os.mkfifo, w['work'] + '/f')
         attempt('+list', os.listdir, w['work'])
         attempt('+scratch', write, scratch + '/x')
         """,
         profile="readonly",
+        drive=_with_file,
+        check=lambda ran: None if ran.facts["given"] == "intact" else str(ran.facts["given"]),
     ),
     Case(
         "F02.js",
@@ -115,7 +190,7 @@ CASES: tuple[Case, ...] = (
   await attempt('sibling', () => fs.readFileSync(w.work + '/../hidden/secret.txt', 'utf8'));
   await attempt('proc-root', () => fs.readFileSync('/proc/self/root' + w.secret, 'utf8'));
   await attempt('proc-cwd', () => fs.readFileSync('/proc/self/cwd' + up + w.secret, 'utf8'));
-  await attempt('doubled', () => fs.readFileSync('//' + w.secret + '/', 'utf8'));
+  await attempt('doubled', () => fs.readFileSync('//' + w.secret, 'utf8'));
   await attempt('dotted', () => fs.readFileSync(w.secret.replace('/', '/./'), 'utf8'));
 """,
     ),
@@ -180,7 +255,8 @@ CASES: tuple[Case, ...] = (
                 pass
         stop.set()
         thread.join()
-        attempt('other', lambda: (seen - {b'own', b''}).pop())
+        attempt('other', lambda: (seen - {b'own', b''}).pop() if seen - {b'own', b''} else deny())
+        report['=seen'] = sorted(text.decode() for text in seen)
         """,
     ),
     Case(
@@ -265,9 +341,10 @@ CASES: tuple[Case, ...] = (
                 continue
             for part in ('environ', 'maps', 'mem', 'auxv', 'stack', 'syscall', 'io', 'pagemap',
                          'smaps', 'mountinfo', 'task/%d/environ' % pid, 'root/etc/passwd',
-                         'cwd/etc/passwd', 'exe', 'fd/0', 'fd/3', 'map_files'):
+                         'cwd/etc/passwd', 'exe', 'fd/0', 'fd/3'):
                 attempt('%d-%s' % (index, part), read, '/proc/%d/%s' % (pid, part))
             attempt('%d-fds' % index, os.listdir, '/proc/%d/fd' % pid)
+            attempt('%d-map_files' % index, os.listdir, '/proc/%d/map_files' % pid)
             for part in ('cmdline', 'stat', 'status'):
                 attempt('?%d-%s' % (index, part), read, '/proc/%d/%s' % (pid, part))
             attempt('%d-cwd' % index, os.readlink, '/proc/%d/cwd' % pid)
@@ -285,7 +362,40 @@ CASES: tuple[Case, ...] = (
         attempt('decoy', read, '/proc/%d/cmdline' % w['decoy'])
         attempt('stat', read, '/proc/%d/stat' % w['supervisor'])
         """,
-        gaps=(),
+    ),
+    Case(
+        "F08.procs",
+        "read the command line of other processes with processes granted",
+        "py",
+        """
+        for index, pid in enumerate((w['supervisor'], w['launcher'], w['decoy'], *w['siblings'])):
+            for part in ('cmdline', 'comm', 'stat', 'status', 'environ', 'maps'):
+                attempt('%d-%s' % (index, part), read, '/proc/%d/%s' % (pid, part))
+        others = {str(pid) for pid in (w['supervisor'], w['launcher'], w['decoy'])}
+        attempt('list', lambda: others & {*os.listdir('/proc')} or deny())
+        attempt('ps', lambda: program('/bin/sh', '-c', 'cat /proc/%d/cmdline' % w['decoy']))
+        """,
+        profile="procs",
+    ),
+    Case(
+        "F08.granted",
+        "read about other processes where reading /proc is granted",
+        "py",
+        """
+        for name in ('supervisor', 'launcher', 'decoy'):
+            for part in ('environ', 'maps', 'mem', 'fd/0', 'auxv'):
+                attempt('%s-%s' % (name, part), os.open, '/proc/%d/%s' % (w[name], part), 0)
+            attempt(name + '-cmdline', lambda: len(read('/proc/%d/cmdline' % w[name])))
+        attempt('+self', read, '/proc/self/stat')
+        """,
+        profile="proc",
+        gaps=(
+            Gap(
+                "process-list",
+                ("baseline",),
+                ("supervisor-cmdline", "launcher-cmdline", "decoy-cmdline"),
+            ),
+        ),
     ),
     Case(
         "F09.js",
@@ -293,7 +403,7 @@ CASES: tuple[Case, ...] = (
         "js",
         """
   report['=names'] = Object.keys(process.env);
-  await attempt('secret', () => { const v = process.env.RAW_ATTACK_SECRET; if (!v) throw 'no';
+  await attempt('secret', () => { const v = process.env.RAW_ATTACK_SECRET; if (!v) deny();
     return v; });
 """,
         check=_names_only_allowed,
@@ -319,8 +429,9 @@ CASES: tuple[Case, ...] = (
                         memory += mem.read(int(span[1], 16) - int(span[0], 16))
         except OSError:
             pass
-        attempt('memory', lambda: memory[memory.index(b'RAW_ATTACK_' + b'SECRET'):][:60])
-        attempt('token', lambda: memory[memory.index(b'SIBLING_' + b'SECRET'):][:60])
+        for name, word in (('memory', b'RAW_ATTACK_'), ('token', b'SIBLING_')):
+            place = memory.find(word + b'SECRET')
+            attempt(name, lambda: memory[place:][:60] if place >= 0 else deny())
         """,
         check=_names_only_allowed,
     ),
@@ -339,34 +450,39 @@ CASES: tuple[Case, ...] = (
         for fd in found:
             if fd > 5:
                 attempt('use-%d' % fd, os.read, fd, 1)
-        attempt('stdin', lambda: {b'': None}[os.read(0, 10)] or 1 / 0)
-        for fd in (1, 2, 4):
-            attempt('read-%d' % fd, os.read, fd, 1)
-        for fd in (3, 5):
-            attempt('write-%d' % fd, os.write, fd, b'x')
-        for fd in found:
-            attempt('dir-%d' % fd, os.open, 'etc', os.O_RDONLY, dir_fd=fd)
+        report['=stdin'] = os.read(0, 10).decode()
+        def code(action, *rest, **named):
+            try:
+                return 'ok:%r' % action(*rest, **named)
+            except OSError as error:
+                return name_of(error)
+        report['=other-way'] = {
+            **{str(fd): code(os.read, fd, 1) for fd in (1, 2, 4)},
+            **{str(fd): code(os.write, fd, b'x') for fd in (3, 5)}}
+        report['=as-folder'] = {
+            str(fd): code(os.open, 'etc', os.O_RDONLY, dir_fd=fd) for fd in found}
         """,
-        check=lambda ran: (
-            None
-            if set(ran.report["=fds"]) <= {0, 1, 2, 3, 4, 5}
-            else f"descriptors {ran.report['=fds']}"
-        ),
+        check=_descriptors,
     ),
     Case(
         "F10.js",
         "reopen own descriptors by name to get the other direction",
         "js",
         """
-  for (const fd of [1, 2, 4]) {
-    await attempt('?reopen-read-' + fd, () => fs.closeSync(fs.openSync('/proc/self/fd/' + fd,
-      fs.constants.O_RDONLY | fs.constants.O_NONBLOCK)));
-  }
-  for (const fd of [3, 5]) {
-    await attempt('?reopen-write-' + fd, () => fs.closeSync(fs.openSync('/proc/self/fd/' + fd,
-      fs.constants.O_WRONLY | fs.constants.O_NONBLOCK)));
+  const what = (fd) => { const s = fs.fstatSync(fd);
+    return [s.isFIFO() ? 'fifo' : s.isSocket() ? 'socket' : 'other', s.ino]; };
+  const pipes = report['=reopened'] = {};
+  for (const fd of [1, 2, 3, 4, 5]) {
+    const way = fd === 3 || fd === 5 ? fs.constants.O_WRONLY : fs.constants.O_RDONLY;
+    const own = what(fd);
+    try {
+      const again = fs.openSync('/proc/self/fd/' + fd, way | fs.constants.O_NONBLOCK);
+      pipes[fd] = [own, what(again)];
+      fs.closeSync(again);
+    } catch (error) { report['?closed-' + fd] = code_of(error); }
   }
 """,
+        check=_only_own_pipes,
     ),
     Case(
         "F11.js",
@@ -426,7 +542,7 @@ CASES: tuple[Case, ...] = (
     await attempt('up-' + i, () => fs.mkdirSync(here + '/node_modules'));
   }
   await attempt('bin', () => fs.writeFileSync(bin + '/' + w.mark, ''));
-  await attempt('node', () => fs.writeFileSync(process.execPath, ''));
+  await attempt('beside', () => fs.linkSync(process.execPath, bin + '/' + w.mark));
   await attempt('lib', () => fs.writeFileSync(bin + '/../lib/' + w.mark, ''));
   await attempt('home', () => fs.writeFileSync(w.home + '/.' + w.mark, ''));
 """,
@@ -458,7 +574,7 @@ CASES: tuple[Case, ...] = (
                     break
         except OSError as error:
             report['=code'] = name_of(error)
-        report['quota'] = 'CAPPED' if total <= 10 << 20 else 'ok:%d bytes fit into 8 MB' % total
+        report['quota'] = 'DENIED' if total <= 8 << 20 else 'ok:%d bytes fit into 8 MB' % total
         """,
         codes=("ok", "output_limit", "worker_crashed"),
         check=_names_limit,
@@ -523,11 +639,7 @@ CASES: tuple[Case, ...] = (
             os.write(1, name + b'\\n')
             os.write(2, name + b'\\n')
         """,
-        check=lambda ran: (
-            "raw controls in the logs"
-            if any(c in "".join(ran.last.logs.values()) for c in "\x1b\u202e\x7f\r")
-            else None
-        ),
+        check=_unescaped,
     ),
     Case(
         "F17.throw",
@@ -535,6 +647,7 @@ CASES: tuple[Case, ...] = (
         "js",
         "fs.readFileSync(scratch + '/\\x1b]52;c;eA==\\x07\\u202e\\n\\r');",
         codes=("handler_error",),
+        check=_as_data,
     ),
     Case(
         "F18.js",

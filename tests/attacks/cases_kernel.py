@@ -4,15 +4,40 @@
 
 from __future__ import annotations
 
-from tests.attacks.model import Case, Check
+import json
+
+from raw_exec.text import escape_text
+from tests.attacks.lab import Lab
+from tests.attacks.model import TIERS, Case, Check, Gap, Ran
 
 __all__ = ["CASES"]
 
 _PIDS = "pids = [w['supervisor'], w['launcher'], w['decoy'], os.getppid(), *w['siblings']]\n"
 
 
+async def _with_mark(lab: Lab, case: Case, ran: Ran) -> None:
+    ran.results.append(await lab.call(case.tool, seconds=case.timeout, w=lab.facts))
+    ran.code = "ok" if not ran.last.is_error else str(ran.last.code)
+    ran.report, ran.text = ran.reports[-1] or {}, ran.last.text
+    ran.facts["mark"] = lab.facts["mark"]
+
+
 def _named(word: str) -> Check:
     return lambda ran: None if word in f"{ran.text} {dict(ran.last.detail)}" else ran.text
+
+
+def _powerless(ran: Ran) -> str | None:
+    report = ran.report
+    # An id that a user namespace does not map is invalid there.
+    refused = report["=setuid"] in ("EPERM", "EINVAL") and report["=setgroups"] == "EPERM"
+    held = all(int(c, 16) == 0 for c in report["=caps"]) and report["=nnp"] == "1"
+    return None if refused and held and report["=seccomp"] == "2" else str(report)
+
+
+def _no_terminal(ran: Ran) -> str | None:
+    wrong = {name: code for name, code in ran.report["=codes"].items() if code != "ENOTTY"}
+    wrong |= {name: code for name, code in ran.report["=filtered"].items() if code != "EPERM"}
+    return f"got through to a driver: {wrong}" if wrong else None
 
 
 CASES: tuple[Case, ...] = (
@@ -40,7 +65,6 @@ for index, pid in enumerate(pids):
     attempt('%d-fd' % index, os.listdir, '/proc/%d/fd' % pid)
 """,
         profile="procs",
-        check=lambda ran: None,
     ),
     Case(
         "K02.py",
@@ -67,10 +91,13 @@ class V(ctypes.Structure): _fields_ = (('base', ctypes.c_void_p), ('size', ctype
 buffer = ctypes.create_string_buffer(8)
 local = V(ctypes.addressof(buffer), 8)
 for index, pid in enumerate(pids):
+    far = V(w['maps'].get(str(pid), 4096), 8)
     for name in ('process_vm_readv', 'process_vm_writev'):
         attempt('%d-%s' % (index, name), lambda: raw(name, pid, ctypes.byref(local), 1,
-            ctypes.byref(local), 1, 0))
-attempt('madvise', lambda: raw('process_madvise', 0, 0, 0, 4, 0))
+            ctypes.byref(far), 1, 0))
+own = os.pidfd_open(os.getpid())
+page = V(ctypes.addressof(buffer) & ~4095, 4096)
+attempt('madvise', lambda: raw('process_madvise', own, ctypes.byref(page), 1, 20, 0))
 attempt('kcmp', lambda: raw('kcmp', w['supervisor'], w['decoy'], 0, 0, 0))
 attempt('move', lambda: raw('move_pages', w['decoy'], 0, 0, 0, 0, 0))
 attempt('prlimit', lambda: raw('prlimit64', w['decoy'], 7, 0, ctypes.create_string_buffer(16)))
@@ -92,7 +119,7 @@ attempt('own', lambda: raw('pidfd_getfd', own, 0, 0))
         "K05.js",
         "io_uring from Node",
         "js",
-        "await attempt('uring', () => { if (!fs.readFileSync('/proc/self/maps', 'utf8').includes('io_uring')) throw { code: 'ABSENT' }; });",
+        "await attempt('uring', () => { if (!fs.readFileSync('/proc/self/maps', 'utf8').includes('io_uring')) deny(); });",
     ),
     Case(
         "K07.py",
@@ -121,19 +148,19 @@ for name, rest in (('bpf', (0, buffer, 72)), ('perf_event_open', (buffer, 0, -1,
         ('fanotify_init', (0, 0)), ('settimeofday', (0, 0)), ('sethostname', (b'x', 1)),
         ('acct', (0,)), ('lookup_dcookie', (0, buffer, 8)), ('fsopen', (b'ext4', 0))):
     attempt(name, lambda: raw(name, *rest))
-attempt('seccomp-off', lambda: checked(L.prctl(22, 0, 0, 0, 0)))
 attempt('caps', lambda: checked(L.prctl(47, 2, 21, 0, 0)))
-attempt('setuid', os.setuid, 12345)
-attempt('setgroups', os.setgroups, [0, 1, 2, 3])
+report['=setuid'] = report['=setgroups'] = ''
+for name, change, ids in (('=setuid', os.setuid, 12345), ('=setgroups', os.setgroups, [0, 1, 2])):
+    try:
+        change(ids)
+    except OSError as error:
+        report[name] = name_of(error)
 status = dict(line.split(':\\t', 1) for line in open('/proc/self/status') if ':\\t' in line)
 report['=caps'] = [status[n].strip() for n in ('CapInh', 'CapPrm', 'CapEff', 'CapBnd', 'CapAmb')]
 report['=nnp'] = status['NoNewPrivs'].strip()
+report['=seccomp'] = status['Seccomp'].strip()
 """,
-        check=lambda ran: (
-            None
-            if all(int(c, 16) == 0 for c in ran.report["=caps"][:3]) and ran.report["=nnp"] == "1"
-            else f"capabilities {ran.report['=caps']}, no_new_privs {ran.report['=nnp']}"
-        ),
+        check=_powerless,
     ),
     Case(
         "K08.procs",
@@ -146,10 +173,9 @@ for name, rest in (('bpf', (0, buffer, 72)), ('perf_event_open', (buffer, 0, -1,
         ('keyctl', (0, -3, 0)), ('io_uring_setup', (8, buffer)), ('setns', (0, 0)),
         ('personality', (0x0040000,)), ('clone3', (buffer, 88)), ('chroot', (b'/',))):
     attempt(name, lambda: raw(name, *rest))
-for line in ('chroot / true', 'unshare -r true', 'mount --bind / /mnt', 'su nobody -c true',
-             'sysctl -w kernel.panic=0', 'swapoff -a', 'dmesg'):
-    done = subprocess.run(['/bin/sh', '-c', line], capture_output=True)
-    attempt(line, lambda: {0: 'did'}[done.returncode])
+for line in ('chroot / true', 'unshare -r true', 'mount --bind / "$TMPDIR"', 'su nobody -c true',
+             'echo 0 > /proc/sys/kernel/panic', 'swapoff /dev/zero', 'dmesg'):
+    attempt(line, lambda: program('/bin/sh', '-c', line))
 """,
         profile="procs",
     ),
@@ -158,12 +184,19 @@ for line in ('chroot / true', 'unshare -r true', 'mount --bind / /mnt', 'su nobo
         "push input into a terminal",
         "py",
         """
+codes, filtered = report.setdefault('=codes', {}), report.setdefault('=filtered', {})
+def code(action, *rest):
+    try:
+        return 'ok:%r' % action(*rest)
+    except OSError as error:
+        return name_of(error)
 for fd in range(6):
-    for name, request in (('sti', 0x5412), ('linux', 0x541c), ('sctty', 0x540e), ('setd', 0x5423),
-                          ('setown', 0x8901)):
-        attempt('%d-%s' % (fd, name), fcntl.ioctl, fd, request, b'x' * 8)
-    attempt('%d-tty' % fd, lambda: os.ttyname(fd))
+    for name, request in (('sti', 0x5412), ('linux', 0x541c), ('setd', 0x5423), ('setown', 0x8901)):
+        filtered['%d-%s' % (fd, name)] = code(fcntl.ioctl, fd, request, b'x' * 8)
+    codes['%d-sctty' % fd] = code(fcntl.ioctl, fd, 0x540e, b'x' * 8)
+    codes['%d-tty' % fd] = code(os.ttyname, fd)
 """,
+        check=_no_terminal,
     ),
     Case(
         "K11.py",
@@ -185,9 +218,19 @@ attempt('bind', serve)
 attempt('shmget', lambda: raw('shmget', 0x52415731, 4096, 0o1666))
 attempt('semget', lambda: raw('semget', 0x52415731, 1, 0o1666))
 attempt('msgget', lambda: raw('msgget', 0x52415731, 0o1666))
-attempt('mq', lambda: raw('mq_open', b'rawattack', 0o102, 0o666, 0))
-attempt('shm_open', lambda: os.open('/dev/shm/' + w['mark'], os.O_RDWR))
+attempt('mq', lambda: raw('mq_open', w['mark'].encode(), 0o102, 0o666, 0))
+report['=shm'] = []
+try:
+    os.open('/dev/shm/' + w['mark'], os.O_RDWR | os.O_CREAT)
+    report['=shm'] = os.listdir('/dev/shm')
+except OSError as error:
+    report['shm_open'] = name_of(error)
 """,
+        # Where it can be written it is this sandbox's own: the oracle looks in the host's.
+        check=lambda ran: (
+            None if set(ran.report["=shm"]) <= {ran.facts["mark"]} else f"saw {ran.report['=shm']}"
+        ),
+        drive=_with_mark,
     ),
     Case(
         "K13.py",
@@ -198,11 +241,12 @@ import json as j
 target = j.__file__
 fd = os.open(target, os.O_RDONLY)
 attempt('lease', fcntl.fcntl, fd, 1024, fcntl.F_WRLCK)
-attempt('?flock', fcntl.flock, fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-attempt('?notify', fcntl.fcntl, os.open(os.path.dirname(target), 0), 1026, 1)
+attempt('flock', fcntl.flock, fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+attempt('notify', fcntl.fcntl, os.open(os.path.dirname(target), 0), 1026, 1)
 attempt('setown', fcntl.fcntl, fd, fcntl.F_SETOWN, w['supervisor'])
 attempt('setsig', fcntl.fcntl, fd, fcntl.F_SETOWN, -w['supervisor'])
 """,
+        gaps=(Gap("shared-locks", tuple(TIERS), ("flock", "notify")),),
     ),
     Case(
         "K15.js",
@@ -219,8 +263,7 @@ attempt('setsig', fcntl.fcntl, fd, fcntl.F_SETOWN, -w['supervisor'])
         "preload a library of one's own into a set-user-ID program",
         "py",
         """
-done = subprocess.run(['/bin/sh', '-c', 'LD_PRELOAD=/x.so su -c id 2>&1'], capture_output=True)
-attempt('su', lambda: {0: 'did'}[done.returncode])
+attempt('su', lambda: program('/bin/sh', '-c', 'LD_PRELOAD=/x.so su nobody -c id'))
 """,
         profile="procs",
     ),
@@ -266,7 +309,9 @@ attempt('su', lambda: {0: 'did'}[done.returncode])
         "print V8's last words and abort",
         "js",
         "process.stderr.write('FATAL ERROR: Reached heap limit'); process.abort();",
-        codes=("memory_limit", "worker_crashed"),
+        # V8's own words are the evidence there is: a plugin can say them of itself alone.
+        codes=("memory_limit",),
+        check=lambda ran: None if "stderr" in ran.last.detail["evidence"] else str(ran.last.detail),
     ),
     Case(
         "K17.py",
@@ -274,7 +319,11 @@ attempt('su', lambda: {0: 'did'}[done.returncode])
         "py",
         "L.prctl(15, b'\\x1b[2J)\\n', 0, 0, 0)\ntime.sleep(0.05)\nos._exit(5)",
         codes=("worker_crashed",),
-        check=lambda ran: "raw controls" if "\x1b" in str(ran.last.as_dict()) else None,
+        check=lambda ran: (
+            "raw controls"
+            if escape_text(told := json.dumps(ran.last.as_dict(), ensure_ascii=False)) != told
+            else None
+        ),
     ),
     Case(
         "K17.argv",

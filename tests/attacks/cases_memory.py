@@ -6,7 +6,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.attacks.model import Case, Gap, Ran
+import trio
+
+from tests.attacks import oracle
+from tests.attacks.lab import Lab
+from tests.attacks.model import TIERS, Case, Gap, Ran
 
 __all__ = ["CASES"]
 
@@ -18,6 +22,25 @@ def _evidence(ran: Ran) -> str | None:
     if detail.get("limit") == "memory_bytes" and detail.get("evidence"):
         return None
     return f"no evidence of the limit in {dict(detail)}"
+
+
+async def _beside(lab: Lab, case: Case, ran: Ran) -> None:
+    """Call, and meanwhile call another plugin, which answers in its time."""
+    done = trio.Event()
+
+    async def attack() -> None:
+        result = await lab.call(case.tool, seconds=case.timeout, w=lab.facts)
+        ran.results.append(result)
+        done.set()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(attack)
+        while not done.is_set():
+            ran.late += await oracle.benign(lab, lab.bystander(case.language))
+            await trio.sleep(0.05)
+    result = ran.last
+    ran.code = "ok" if not result.is_error else str(result.code)
+    ran.report, ran.text = ran.reports[-1] or {}, result.text
 
 
 def _bomb(id_: str, title: str, language: str, body: str, **more: Any) -> Case:
@@ -155,7 +178,7 @@ CASES: tuple[Case, ...] = (
                 total += os.write(kept[-1], b'x' * (4 << 20))
         except OSError as error:
             report['memfd'] = name_of(error)
-        report['sum'] = 'CAPPED' if total <= 220 << 20 else 'ok:%d MB' % (total >> 20)
+        report['sum'] = 'DENIED' if total <= 220 << 20 else 'ok:%d MB' % (total >> 20)
         """,
         profile="procs",
         codes=("ok", "memory_limit", "worker_crashed"),
@@ -182,7 +205,7 @@ CASES: tuple[Case, ...] = (
             full = len(os.read(read_end, 100))
         except OSError:
             full = 0
-        report['sum'] = 'CAPPED' if full <= 2 else 'ok:%d children of 100 MB each' % full
+        report['sum'] = 'DENIED' if full <= 2 else 'ok:%d children of 100 MB each' % full
         """,
         profile="procs",
         codes=("ok", "memory_limit", "worker_crashed"),
@@ -225,11 +248,22 @@ CASES: tuple[Case, ...] = (
         except OSError as error:
             report['pipes'] = name_of(error)
         report['=made'] = made
-        attempt('grow', lambda: [fcntl.fcntl(write_end, 1031, 1 << 20) for _ in range(1)] and 1 / 0)
-        for name in ('eventfd', 'epoll_create1', 'inotify_init1'):
+        grown = fcntl.fcntl(write_end, 1032)
+        try:
+            for size in range(17, 31):
+                grown = fcntl.fcntl(write_end, 1031, 1 << size)
+        except OSError as error:
+            report['grow'] = name_of(error)
+        report['=grown'] = grown
+        for name in ('epoll_create1', 'inotify_init1'):
             attempt(name, lambda: [checked(getattr(L, name)(0)) for _ in range(2000)])
+        attempt('eventfd', lambda: [os.eventfd(0) for _ in range(2000)])
         """,
-        check=lambda ran: f"{ran.report['=made']} pipes" if ran.report["=made"] > 300 else None,
+        check=lambda ran: (
+            f"{ran.report['=made']} pipes of up to {ran.report['=grown']} bytes"
+            if ran.report["=made"] > 300 or ran.report["=grown"] > 1 << 20
+            else None
+        ),
     ),
     _endless("M06.js", "busy loop", "js", "for (;;);"),
     _endless("M06.py", "busy loop in Python", "py", "while True: pass"),
@@ -293,6 +327,22 @@ CASES: tuple[Case, ...] = (
         "for (let i = 0; i < 8; i++) new wt.Worker('for (;;);', { eval: true }); await new Promise(() => {});",
     ),
     Case(
+        "M10.share",
+        "use more than one processor's time",
+        "js",
+        """
+  const before = process.cpuUsage(), start = process.hrtime.bigint();
+  for (let i = 0; i < 4; i++) new wt.Worker('for (;;);', { eval: true });
+  await sleep(900);
+  const used = process.cpuUsage(before), passed = Number(process.hrtime.bigint() - start) / 1e3;
+  const share = (used.user + used.system) / passed;
+  report['cpu'] = share > 1.1 ? 'ok:' + share.toFixed(1) + ' processors' : 'DENIED';
+""",
+        # How many processors there are, and who else wants them, decides what is seen.
+        gaps=(Gap("cpu-share", tuple(TIERS), ("cpu",), sometimes=True),),
+        timeout=3.0,
+    ),
+    Case(
         "M12.py",
         "rewrite the quota again and again with fsync",
         "py",
@@ -304,6 +354,24 @@ CASES: tuple[Case, ...] = (
         """,
         codes=("timeout",),
         timeout=0.8,
+        drive=_beside,
+    ),
+    Case(
+        "M12.share",
+        "write far more than any quota to a granted folder",
+        "py",
+        """
+        total = 0
+        for _ in range(8):
+            with open(w['work'] + '/io', 'wb') as file:
+                total += file.write(b'x' * (4 << 20))
+                file.flush()
+                os.fsync(file.fileno())
+        report['written'] = 'ok:%d MB' % (total >> 20)
+        """,
+        gaps=(Gap("io-share", tuple(TIERS), ("written",)),),
+        timeout=5.0,
+        drive=_beside,
     ),
     Case(
         "M13.js",

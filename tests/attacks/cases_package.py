@@ -11,8 +11,18 @@ from tests.attacks.model import TIERS, Case, Check, Ran
 __all__ = ["CASES"]
 
 
-def _says(word: str) -> Check:
-    return lambda ran: None if word in ran.text else f"{word!r} not in {ran.text[:200]!r}"
+_NOT_READ = ("EACCES", "Cannot find module '/etc/")
+"""Node's words for EACCES and ERR_MODULE_NOT_FOUND; what was read is a SyntaxError, or runs."""
+
+
+def _says(*words: str) -> Check:
+    def check(ran: Ran) -> str | None:
+        told = f"{ran.text} {dict(ran.last.detail)}"
+        if any(word in told for word in words):
+            return None
+        return f"none of {words} in {told[:300]!r}"
+
+    return check
 
 
 async def _module(lab: Lab, case: Case, ran: Ran) -> None:
@@ -60,9 +70,15 @@ async def _module(lab: Lab, case: Case, ran: Ran) -> None:
 
 
 def _bad(
-    id_: str, title: str, source: str, code: str = "handler_error", word: str = "", **files: str
+    id_: str,
+    title: str,
+    source: str,
+    code: str = "handler_error",
+    word: str | tuple[str, ...] = "",
+    **files: str,
 ) -> Case:
-    return Case(id_, title, "call", source, codes=(code,), check=_says(word), drive=_module,
+    words = (word,) if isinstance(word, str) else word
+    return Case(id_, title, "call", source, codes=(code,), check=_says(*words), drive=_module,
                 files=files, again=False, rss_mb=20)  # fmt: skip
 
 
@@ -100,20 +116,26 @@ CASES: tuple[Case, ...] = (
         "import 'nothing-here';" + _OK,
         word="nothing-here",
     ),
-    _bad("X30.url", "import by network", "import 'http://127.0.0.1:1/x.mjs';" + _OK),
+    _bad(
+        "X30.url",
+        "import by network",
+        "import 'http://127.0.0.1:1/x.mjs';" + _OK,
+        word="protocol 'http:'",
+    ),
     _bad(
         "X30.data",
         "import data and run it",
         "import { x } from 'data:text/javascript,export const x = 1';" + _OK,
         code="ok",
     ),
-    _bad("X30.outside", "import a file outside", "import '/etc/passwd';" + _OK),
+    _bad("X30.outside", "import a file outside", "import '/etc/passwd';" + _OK, word=_NOT_READ),
     _bad(
         "X30.secret",
         "import the shadow file as JSON",
         "import x from '/etc/shadow' with { type: 'json' };" + _OK,
+        word=_NOT_READ,
     ),
-    _bad("X30.class", "a handler that is a class", "export class handler {}", code="handler_error"),
+    _bad("X30.class", "a handler that is a class", "export class handler {}", word="TypeError"),
     _bad(
         "X30.getter",
         "a handler behind a live binding that is undefined",
@@ -124,13 +146,24 @@ CASES: tuple[Case, ...] = (
     _bad("X30.pysyntax.py", "a syntax error in Python", "def handler(", word="SyntaxError"),
     _bad("X30.pymissing.py", "no handler in Python", "x = 1", word="handler"),
     _bad("X30.pyexit.py", "SystemExit at import", "raise SystemExit(3)", word="SystemExit"),
-    _bad("X30.pynul.py", "a NUL in the source", "def handler(a, c): return {'content': []}\n\0"),
+    _bad(
+        "X30.pynul.py",
+        "a NUL in the source",
+        "def handler(a, c): return {'content': []}\n\0",
+        word="null bytes",
+    ),
     _bad(
         "X30.pycoding.py",
         "a strange encoding",
         "# -*- coding: x-unknown -*-\ndef handler(a, c): pass",
+        word="SyntaxError",
     ),
-    _bad("X30.pydeep.py", "a source nested too deep", "x = " + "(" * 5000 + ")" * 5000),
+    _bad(
+        "X30.pydeep.py",
+        "a source nested too deep",
+        "x = " + "(" * 5000 + ")" * 5000,
+        word=("SyntaxError", "MemoryError", "RecursionError"),
+    ),
     _bad("X30.pyclass.py", "a handler that is no function", "handler = 5", word="handler"),
     _bad(
         "X30.pybom.py",

@@ -11,6 +11,7 @@ from typing import Any
 import psutil
 import trio
 
+from tests.attacks import oracle
 from tests.attacks.lab import Lab
 from tests.attacks.model import Case, Ran
 
@@ -26,14 +27,8 @@ async def _with_bystander(lab: Lab, case: Case, ran: Ran) -> None:
         ran.results.append(result)
     ran.code = "ok" if not ran.last.is_error else str(ran.last.code)
     ran.text, ran.report = ran.last.text, ran.reports[-1] or {}
-    other = await lab.call("bystander", seconds=5, w=lab.facts)
+    other = await lab.call(lab.bystander(case.language), seconds=5, w=lab.facts)
     ran.facts["other"] = other.content[0].get("value") if not other.is_error else other.text
-
-
-def _lives(process: psutil.Process) -> bool:
-    with contextlib.suppress(psutil.NoSuchProcess):
-        return bool(process.status() != psutil.STATUS_ZOMBIE)
-    return False
 
 
 async def _kill_idle(lab: Lab, case: Case, ran: Ran) -> None:
@@ -45,7 +40,7 @@ async def _kill_idle(lab: Lab, case: Case, ran: Ran) -> None:
                 process.kill()
         # Dead, whether the launcher has said so or not. One that is only dying may still
         # take a request with it, and then the outcome has to say that it is not known.
-        while any(_lives(process) for process in lab.descendants()):
+        while any(oracle.lives(process) for process in lab.descendants()):
             await trio.sleep(0)
         ran.results.append(await lab.call(case.tool, seconds=case.timeout, w=lab.facts))
     _conclude(ran)
@@ -69,14 +64,7 @@ def _conclude(ran: Ran) -> None:
 
 def _clean_bystander(ran: Ran) -> str | None:
     other = ran.facts["other"]
-    wrong = (
-        not isinstance(other, dict)
-        or other["pushed"] != 2
-        or other["text"] != '{"a":1}'
-        or other["poison"] is not None
-        or other["scratch"] != []
-    )
-    return f"the other plugin sees {other}" if wrong else None
+    return f"the other plugin sees {other}" if other != {"wrong": []} else None
 
 
 def _pristine(ran: Ran) -> str | None:
@@ -116,8 +104,12 @@ def _pair(
 
 
 def _scoped(id_: str, title: str, language: str, poison: str, look: str, **more: Any) -> Case:
-    """What only the same plugin may see: the contract leaves its own state to it."""
-    return _pair(id_, title, language, poison, look, _clean_bystander, **more)
+    """What only the same plugin may see, and only in a worker that serves more than one call."""
+
+    def check(ran: Ran) -> str | None:
+        return _clean_bystander(ran) if ran.isolation == "pooled" else _pristine(ran)
+
+    return _pair(id_, title, language, poison, look, check, **more)
 
 
 def _scope(ran: Ran) -> str | None:
@@ -174,7 +166,6 @@ CASES: tuple[Case, ...] = (
         "js",
         "for (const k of ['t', 'id', 'value', 'state', 'error', 'content', 'type']) Object.defineProperty(Object.prototype, k, { get() { return 'evil'; }, set() {}, configurable: true });",
         "report['=saw'] = ({}).id === 'evil';",
-        codes=("ok", "worker_crashed", "invalid_result"),
     ),
     _scoped(
         "S02.promise",
@@ -203,7 +194,6 @@ CASES: tuple[Case, ...] = (
         "js",
         "RegExp.prototype.exec = () => null; String.prototype.slice = () => 'evil'; Function.prototype.call = () => 0;",
         "report['=saw'] = 'abc'.slice(1) === 'evil';",
-        codes=("ok", "worker_crashed"),
     ),
     _scoped(
         "S02.open",
@@ -218,7 +208,6 @@ CASES: tuple[Case, ...] = (
         "py",
         "import builtins\nbuiltins.isinstance = lambda *a: True\nbuiltins.type = lambda *a: dict\nbuiltins.hasattr = lambda *a: True",
         "report['=saw'] = isinstance(1, str)",
-        codes=("ok", "worker_crashed"),
     ),
     _scoped(
         "S02.oswrite",
@@ -226,24 +215,20 @@ CASES: tuple[Case, ...] = (
         "py",
         "real = os.write\nos.write = lambda fd, data: real(fd, data[::-1])\nos.read = lambda *a: b''",
         "report['=saw'] = os.read.__name__ == '<lambda>'",
-        codes=("ok", "worker_crashed"),
     ),
     _scoped(
         "S02.struct",
         "replaced struct.pack and msgpack",
         "py",
         "struct.pack = lambda *a: b'evil'\nfor name, m in list(sys.modules.items()):\n    if 'msgpack' in name:\n        for n in ('packb', 'unpackb', 'Packer', 'Unpacker'):\n            setattr(m, n, lambda *a, **k: b'evil')",
-        "report['=saw'] = 0",
-        codes=("ok", "worker_crashed"),
+        "report['=saw'] = struct.pack('B', 1) == b'evil'",
     ),
     _scoped(
         "S02.bridge",
         "reach into the bridge through the frames",
         "py",
         "frame = sys._getframe(1)\nwhile frame is not None:\n    for name in list(frame.f_globals):\n        if name.islower() and not name.startswith('__'):\n            frame.f_globals[name] = None\n    frame = frame.f_back",
-        "report['=saw'] = 0",
-        codes=("ok", "worker_crashed", "timeout"),
-        timeout=0.8,
+        "report['=saw'] = any(v is None for v in sys._getframe(1).f_globals.values())",
     ),
     _scoped(
         "S03.js",
@@ -251,22 +236,20 @@ CASES: tuple[Case, ...] = (
         "js",
         "fs.readFileSync = () => 'evil'; fs.writeSync = () => 0; fs.readSync = () => 0; module.syncBuiltinESMExports();",
         "report['=saw'] = fs.readFileSync === undefined || fs.readFileSync('/dev/null', 'utf8') === 'evil';",
-        codes=("ok", "worker_crashed", "timeout"),
-        timeout=0.8,
     ),
     _scoped(
         "S05.hook",
         "a module loader hook",
         "js",
-        "try { module.register('data:text/javascript,export async function resolve(s,c,n){return n(s,c)}'); } catch { }",
-        "report['=saw'] = 0;",
+        "try { module.register('data:text/javascript,export async function resolve(s,c,n){return n(s,c)}'); } catch { } globalThis.poison = 1;",
+        "report['=saw'] = globalThis.poison;",
     ),
     _scoped(
         "S05.cache",
         "a poisoned require cache",
         "js",
         "const r = module.createRequire(import.meta.url); for (const k in r.cache) r.cache[k].exports = {}; module._load = () => ({}); module._extensions['.js'] = () => {};",
-        "report['=saw'] = module._load.name === '';",
+        "report['=saw'] = !String(module._load).includes('request');",
     ),
     _scoped(
         "S05.py",
@@ -293,8 +276,8 @@ CASES: tuple[Case, ...] = (
         "S06.tick",
         "an endless chain of ticks and microtasks, then return",
         "js",
-        "const f = () => Promise.resolve().then(() => setTimeout(f, 0)); f();",
-        "report['=saw'] = 0;",
+        "const f = () => Promise.resolve().then(() => { globalThis.poison = 1; setTimeout(f, 0); }); f();",
+        "await sleep(30); report['=saw'] = globalThis.poison;",
     ),
     _pair(
         "S06.unref",
@@ -359,8 +342,8 @@ CASES: tuple[Case, ...] = (
         "S09.js",
         "a worker thread left",
         "js",
-        "new wt.Worker('setInterval(() => {}, 1e6)', { eval: true }).unref();",
-        "report['=saw'] = 0;",
+        "new wt.Worker('setInterval(() => {}, 1e6)', { eval: true }).unref(); globalThis.poison = 1;",
+        "report['=saw'] = globalThis.poison;",
     ),
     _pair(
         "S10.js",
@@ -415,8 +398,8 @@ CASES: tuple[Case, ...] = (
         "S13.atexit",
         "an atexit function",
         "py",
-        "import atexit\natexit.register(os._exit, 9)",
-        "report['=saw'] = 0",
+        "import atexit\natexit.register(os._exit, 9)\nsys.poison = 1",
+        "report['=saw'] = getattr(sys, 'poison', None)",
     ),
     _scoped(
         "S13.limits",
@@ -424,7 +407,6 @@ CASES: tuple[Case, ...] = (
         "py",
         "sys.setrecursionlimit(60)\nsys.setswitchinterval(10)",
         "report['=saw'] = sys.getrecursionlimit() == 60",
-        codes=("ok", "handler_error", "worker_crashed"),
     ),
     _pair(
         "S13.gc",
@@ -444,14 +426,13 @@ CASES: tuple[Case, ...] = (
         "S16.js",
         "open the inspector",
         "js",
-        "const inspector = await import('node:inspector'); await attempt('open', () => { inspector.open(0, '127.0.0.1'); if (!inspector.url()) throw { code: 'CLOSED' }; });",
+        "const inspector = await import('node:inspector'); await attempt('open', () => { inspector.open(0, '127.0.0.1'); if (!inspector.url()) deny(); });",
     ),
     Case(
         "S16.usr1",
         "open the inspector by signal",
         "js",
-        "process.kill(process.pid, 'SIGUSR1'); await sleep(200); const i = await import('node:inspector'); await attempt('url', () => { if (!i.url()) throw { code: 'CLOSED' }; });",
-        codes=("ok", "worker_crashed"),
+        "process.kill(process.pid, 'SIGUSR1'); await sleep(200); const i = await import('node:inspector'); await attempt('url', () => { if (!i.url()) deny(); });",
     ),
     _pair(
         "S17.js",
@@ -550,7 +531,7 @@ CASES: tuple[Case, ...] = (
         "Object.assign(report, seen); await attempt('+scratch', () => fs.readFileSync(scratch + '/import', 'utf8').length);",
         before="""const seen = {};
 for (const [name, f] of Object.entries({
-  write: () => fs.writeFileSync('/tmp/../var/tmp/x/rawattack', 'x'), spawn: () => cp.execSync('true'),
+  write: () => fs.writeFileSync('/etc/../usr/rawattack', 'x'), spawn: () => cp.execSync('true'),
   read: () => fs.readFileSync('/etc/shadow'), passwd: () => fs.writeFileSync('/etc/rawattack', 'x'),
 })) { try { f(); seen[name] = 'ok'; } catch (e) { seen[name] = String(e.code); } }
 fs.writeFileSync(process.env.TMPDIR + '/import', 'x');""",
@@ -560,7 +541,7 @@ fs.writeFileSync(process.env.TMPDIR + '/import', 'x');""",
         "an import that forks and forges a frame",
         "py",
         "report.update(SEEN)",
-        before="SEEN = {}\ntry:\n    os.fork(); SEEN['fork'] = 'ok'\nexcept OSError as e:\n    SEEN['fork'] = 'EPERM'\n",
+        before="SEEN = {}\ntry:\n    os.fork(); SEEN['fork'] = 'ok'\nexcept OSError as e:\n    SEEN['fork'] = errno.errorcode[e.errno]\n",
     ),
     Case(
         "S22.forge",

@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 
 import trio
 
 from tests.attacks.lab import Lab
-from tests.attacks.model import Case, Check, Ran
+from tests.attacks.model import Case, Check, Gap, Ran
 
 __all__ = ["CASES"]
 
@@ -30,6 +31,27 @@ def _died(id_: str, title: str, language: str, body: str, word: str) -> Case:
     return Case(id_, title, language, body, codes=("worker_crashed",), check=_cause(word))
 
 
+_TASKS = 512
+"""Processes and threads that a tool with the grant may have."""
+_TASKS_SLACK = 1.25
+"""Where the launcher counts, a bomb forks on until it looks."""
+
+
+class _Peak:
+    """Counts a lab's processes from a thread, as often as it gets to."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.most = 0
+        self._lab, self._over = lab, threading.Event()
+
+    def count(self) -> None:
+        while not self._over.wait(0.02):
+            self.most = max(self.most, len(self._lab.descendants()))
+
+    def stop(self) -> None:
+        self._over.set()
+
+
 async def _bounded_bomb(lab: Lab, case: Case, ran: Ran) -> None:
     """Let a bomb go, with something beside us that ends it, contained or not.
 
@@ -41,12 +63,41 @@ async def _bounded_bomb(lab: Lab, case: Case, ran: Ran) -> None:
     program = "import sys, time; time.sleep(float(sys.argv[2])); open(sys.argv[1], 'w').close()"
     command = [sys.executable, "-I", "-S", "-c", program, str(stop), str(seconds)]
     watchdog = subprocess.Popen(command)  # noqa: ASYNC220 - before the bomb, and no thread
+    peak = _Peak(lab)
     try:
-        result = await lab.call(case.tool, seconds=case.timeout, w=lab.facts)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.to_thread.run_sync, peak.count)
+            try:
+                result = await lab.call(case.tool, seconds=case.timeout, w=lab.facts)
+            finally:
+                peak.stop()
     finally:
         await trio.to_thread.run_sync(watchdog.wait)
     ran.results.append(result)
     ran.code, ran.text = str(result.code), result.text
+    ran.facts["peak"] = peak.most
+    if lab.tier != "cgroup" and peak.most > _TASKS:
+        ran.report = {"count": f"ok:{peak.most} processes, {_TASKS} are allowed"}
+
+
+def _names_memory(ran: Ran) -> str | None:
+    """Threads end at whichever bound comes first; V8's word for memory is heeded."""
+    said = "".join(ran.last.logs.values())
+    if ran.code == "handler_error" and "EAGAIN" not in ran.text:
+        return f"no thread was refused: {ran.text[:200]}"
+    if ran.code == "worker_crashed" and ("OOM" in said or "out of memory" in said):
+        return f"out of memory was told as a crash: {said[-200:]!r}"
+    return None
+
+
+def _held(ran: Ran) -> str | None:
+    """The bomb was seen to go off, and was held."""
+    peak = ran.facts["peak"]
+    most = _TASKS if ran.tier == "cgroup" else int(_TASKS * _TASKS_SLACK)
+    return None if 1 < peak <= most else f"{peak} processes, {most} are allowed"
+
+
+_COUNTED = (Gap("process-watch", ("baseline", "namespaces"), ("count",), sometimes=True),)
 
 
 CASES: tuple[Case, ...] = (
@@ -74,14 +125,15 @@ CASES: tuple[Case, ...] = (
         """
         attempt('run', subprocess.run, ['/bin/true'])
         attempt('fork', os.fork)
-        attempt('vfork', lambda: checked(L.syscall(58)))
-        attempt('forkpty', lambda: __import__('pty').fork())
+        attempt('vfork', raw, 'vfork')
+        attempt('forkpty', os.forkpty)
         attempt('posix_spawn', os.posix_spawn, '/bin/true', ['true'], {})
-        attempt('system', lambda: checked(-1 if os.system('true') else 0))
-        attempt('popen', lambda: os.popen('echo hi').read() or 1 / 0)
-        attempt('clone', lambda: checked(L.syscall(56, 17, 0, 0, 0, 0)))
-        attempt('clone-vm', lambda: checked(L.syscall(56, 0x100 | 0x4000 | 17, 0, 0, 0, 0)))
-        attempt('clone3', lambda: raw('clone3', ctypes.create_string_buffer(88), 88))
+        attempt('system', lambda: deny() if os.system('true') == 127 << 8 else 'ran')
+        attempt('popen', lambda: os.popen('echo hi').read())
+        attempt('clone', lambda: raw('clone', 17, 0, 0, 0, 0))
+        attempt('clone-vm', lambda: raw('clone', 0x100 | 0x4000 | 17, 0, 0, 0, 0))
+        asked = struct.pack('QQQQQQQQ', 0, 0, 0, 0, 17, 0, 0, 0)
+        attempt('clone3', lambda: raw('clone3', asked, len(asked)))
         attempt('exec', os.execv, '/bin/true', ['true'])
         attempt('exec-self', os.execv, '/proc/self/exe', ['x', '-c', '1'])
         thread = threading.Thread(target=lambda: None)
@@ -93,20 +145,16 @@ CASES: tuple[Case, ...] = (
         "with the grant children run, confined like their parent",
         "py",
         """
-        out = subprocess.run(['/bin/sh', '-c', 'echo hi; cat %s' % w['secret']],
-            capture_output=True, text=True)
-        attempt('+hi', lambda: {'hi\\n': 1}[out.stdout])
-        attempt('cat', lambda: {0: 'read'}[out.returncode])
+        attempt('+hi', lambda: program('/bin/sh', '-c', 'echo hi'))
+        attempt('cat', lambda: program('/bin/cat', w['secret']))
         for name, line in (
             ('victim', 'echo x >> ' + w['victim']), ('shadow', 'head -c1 /etc/shadow'),
-            ('environ', 'cat /proc/%d/environ | grep -q .' % w['supervisor']),
+            ('environ', 'cat /proc/%d/environ' % w['supervisor']),
             ('kill', 'kill -9 %d' % w['decoy']), ('mount', 'mount -t tmpfs t ' + scratch),
             ('unshare', 'unshare -Ur true'), ('su', 'su -c true nobody'),
-            ('setuid', 'mount /dev/null'), ('nice', 'nice -n -5 true && test $(nice) -lt 0'),
-            ('ptrace', 'strace -p %d' % w['decoy']), ('litter', 'echo x > /etc/' + w['mark']),
+            ('nice', 'renice -n -5 -p $$'), ('litter', 'echo x > /etc/' + w['mark']),
         ):
-            done = subprocess.run(['/bin/sh', '-c', line], capture_output=True, timeout=2)
-            attempt(name, lambda: {0: 'did'}[done.returncode])
+            attempt(name, lambda: program('/bin/sh', '-c', line))
         """,
         profile="procs",
         timeout=4.0,
@@ -140,6 +188,8 @@ CASES: tuple[Case, ...] = (
         codes=("timeout", "worker_crashed", "memory_limit", "output_limit"),
         timeout=0.8,
         drive=_bounded_bomb,
+        check=_held,
+        gaps=_COUNTED,
     ),
     Case(
         "P02.sessions",
@@ -159,6 +209,8 @@ CASES: tuple[Case, ...] = (
         codes=("timeout", "worker_crashed", "memory_limit", "output_limit"),
         timeout=0.8,
         drive=_bounded_bomb,
+        check=_held,
+        gaps=_COUNTED,
     ),
     Case(
         "P02.sh",
@@ -173,31 +225,27 @@ CASES: tuple[Case, ...] = (
         codes=("timeout", "worker_crashed", "memory_limit", "output_limit"),
         timeout=0.8,
         drive=_bounded_bomb,
+        check=_held,
+        gaps=_COUNTED,
     ),
     Case(
         "P03.js",
         "thread bomb of workers",
         "js",
         "for (let i = 0; i < 10000; i++) new wt.Worker('setInterval(() => {}, 1e6)', { eval: true });",
-        codes=("ok", "timeout", "worker_crashed", "memory_limit", "handler_error"),
+        codes=("memory_limit", "worker_crashed", "handler_error"),
+        check=_names_memory,
     ),
     Case(
         "P03.py",
         "thread bomb",
         "py",
         """
-        event, made = threading.Event(), []
-        try:
-            for _ in range(10000):
-                made.append(threading.Thread(target=event.wait, daemon=True))
-                made[-1].start()
-        finally:
-            report['=threads'] = len(made)
+        event = threading.Event()
+        for _ in range(10000):
+            threading.Thread(target=event.wait, daemon=True).start()
         """,
-        codes=("ok", "memory_limit", "handler_error", "timeout"),
-        check=lambda ran: (
-            "10,000 threads were started" if (ran.report or {}).get("=threads") == 10000 else None
-        ),
+        codes=("memory_limit", "handler_error"),
     ),
     Case(
         "P04.py",
@@ -219,8 +267,9 @@ CASES: tuple[Case, ...] = (
         "detach a daemon and unref it",
         "js",
         """
-  cp.spawn('/bin/sh', ['-c', 'setsid setsid sleep 999.25 & exit 0'], { detached: true,
-    stdio: 'ignore' }).unref();
+  // The mark is the name of a shell that waits, so it is in that shell's arguments.
+  cp.spawn('/bin/sh', ['-c', `setsid setsid sh -c 'sleep 999; :' ${w.mark} & exit 0`],
+    { detached: true, stdio: 'ignore' }).unref();
   await sleep(100);
 """,
         profile="procs",
@@ -342,7 +391,7 @@ CASES: tuple[Case, ...] = (
     _died("P09.three", "exit with 3", "js", "process.exit(3)", "status 3"),
     _died("P09.really", "exit past every hook", "js", "process.reallyExit(4)", "status 4"),
     _died("P09.os", "exit past every hook in Python", "py", "os._exit(9)", "status 9"),
-    _died("P09.group", "exit by the raw call", "py", "L.syscall(231, 77)", "status 77"),
+    _died("P09.group", "exit by the raw call", "py", "raw('exit_group', 77)", "status 77"),
     _died(
         "P09.drain",
         "let the event loop run dry",
@@ -354,7 +403,7 @@ CASES: tuple[Case, ...] = (
         "P09.thread",
         "end only the main thread",
         "py",
-        "threading.Thread(target=time.sleep, args=(99,), daemon=True).start()\nL.syscall(60, 0)",
+        "threading.Thread(target=time.sleep, args=(99,), daemon=True).start()\nraw('exit', 0)",
         codes=("timeout", "worker_crashed"),
         timeout=0.7,
     ),
@@ -417,8 +466,8 @@ CASES: tuple[Case, ...] = (
                 attempt('%d' % index, os.kill, pid, signal.SIGTERM)
         for pid in (w['supervisor'], w['decoy'], w['launcher']):
             attempt('pidfd-%d' % pid, lambda: signal.pidfd_send_signal(os.pidfd_open(pid), 15))
-        out = subprocess.run(['/bin/sh', '-c', 'kill -15 -1; kill -9 %d' % w['decoy']])
-        attempt('sh', lambda: {0: 'did'}[out.returncode])
+        attempt('sh-decoy', lambda: program('/bin/sh', '-c', 'kill -9 %d' % w['decoy']))
+        attempt('sh-all', lambda: program('/bin/sh', '-c', 'trap "" TERM; kill -15 -1'))
         """,
         profile="procs",
         codes=("ok", "worker_crashed"),
@@ -472,10 +521,9 @@ CASES: tuple[Case, ...] = (
         """
         loader = '/lib64/ld-linux-x86-64.so.2'
         if os.path.exists(loader):
-            out = subprocess.run([loader, '/bin/cat', w['secret']], capture_output=True)
-            attempt('secret', lambda: {0: 'read'}[out.returncode])
-        own = subprocess.run(['/bin/sh', '-c', 'cp /bin/true ./mine && ./mine'], cwd=w['work'])
-        attempt('+own', lambda: {0: 1}[own.returncode])
+            attempt('secret', lambda: program(loader, '/bin/cat', w['secret']))
+        attempt('+own', lambda: program('/bin/sh', '-c', 'cp /bin/true ./mine && ./mine',
+            cwd=w['work']))
         """,
         profile="procs",
     ),
@@ -489,7 +537,8 @@ CASES: tuple[Case, ...] = (
             os.write(fd, open('/bin/true', 'rb').read())
             os.execve(fd, ['x'], {})
         attempt('memfd', run)
-        attempt('execveat', lambda: raw('execveat', -100, b'/bin/true', 0, 0, 0))
+        words, none = (ctypes.c_char_p * 2)(b'true', None), (ctypes.c_char_p * 1)(None)
+        attempt('execveat', lambda: raw('execveat', -100, b'/bin/true', words, none, 0))
         attempt('path', os.execve, '/proc/self/exe', ['x', '-c', '1'], {})
         """,
     ),
@@ -499,10 +548,15 @@ CASES: tuple[Case, ...] = (
         "js",
         """
   fs.writeFileSync(scratch + '/x.node', Buffer.alloc(4096, 0x7f));
-  await attempt('dlopen', () => process.dlopen({ exports: {} }, scratch + '/x.node'));
+  // Code of one's own may be loaded; what is none is an error and not a crash.
+  try { process.dlopen({ exports: {} }, scratch + '/x.node'); }
+  catch (error) { report['=dlopen'] = code_of(error); }
   await attempt('+wasm', () => new WebAssembly.Module(new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0]))
     && undefined);
 """,
+        check=lambda ran: (
+            None if ran.report.get("=dlopen") == "ERR_DLOPEN_FAILED" else f"{ran.report}"
+        ),
     ),
     Case(
         "P16.py",
@@ -513,7 +567,7 @@ CASES: tuple[Case, ...] = (
         attempt('fork', lambda: checked(L.fork()))
         attempt('x32', lambda: checked(L.syscall(0x40000000 + 41, 2, 1, 0)))
         attempt('new', lambda: checked(L.syscall(9999)))
-        attempt('setuid', lambda: checked(L.setuid(1)) if os.getuid() else checked(-1))
+        attempt('chroot', lambda: checked(L.chroot(scratch.encode())))
         attempt('+getpid', lambda: L.getpid())
         """,
     ),
@@ -529,7 +583,7 @@ CASES: tuple[Case, ...] = (
         address = ctypes.addressof(ctypes.c_char.from_buffer(code))
         result = ctypes.CFUNCTYPE(ctypes.c_int)(address)()
         report['=pid'] = result
-        attempt('fork', lambda: 1 / 0 if result < 0 else 'forked')
+        attempt('fork', lambda: checked(result) if result >= 0 else deny())
         """,
         codes=("worker_crashed", "ok"),
     ),
@@ -551,10 +605,11 @@ CASES: tuple[Case, ...] = (
             which = getattr(resource, 'RLIMIT_' + name)
             hard = resource.getrlimit(which)[1]
             if hard not in (-1,):
-                attempt('limit-' + name, resource.setrlimit, which, (hard + 1, hard + 1))
+                more = struct.pack('QQ', hard + 1, hard + 1)
+                attempt('limit-' + name, lambda: raw('prlimit64', 0, which, more, 0))
         attempt('prlimit', resource.prlimit, w['decoy'], resource.RLIMIT_NOFILE, (3, 3))
         attempt('oom', write, '/proc/self/oom_score_adj', b'-1000')
-        attempt('ioprio', lambda: checked(L.syscall(251, 1, w['decoy'], 0)))
+        attempt('ioprio', lambda: raw('ioprio_set', 1, w['decoy'], 0))
         """,
     ),
     Case(

@@ -21,6 +21,11 @@ def _says(*words: str) -> Callable[[Ran], str | None]:
     return check
 
 
+def _own_forgery(ran: Ran) -> str | None:
+    """The first result wins, and the worker that sent a second one serves no other call."""
+    return None if ran.reports == [{"=forged": 1}] * 2 else f"the calls got {ran.reports}"
+
+
 def _wire(id_: str, title: str, body: str, *words: str, codes: tuple[str, ...] = CRASHED) -> Case:
     return Case(id_, title, "wire", body, codes=codes, check=_says(*words))
 
@@ -135,25 +140,26 @@ CASES: tuple[Case, ...] = (
         """
         def text(t):
             return bytes([0xa0 | len(t)]) + t.encode()
+        sys.calls = getattr(sys, 'calls', 0) + 1
         names = ('timers', 'handles', 'listeners', 'threads', 'children', 'fds',
             'rss_bytes', 'env_changed', 'cwd_changed', 'builtins_changed')
         state = bytes([0x80 | len(names)]) + b''.join(text(n) + b'\\0' for n in names)
         value = (b'\\x81' + text('content') + b'\\x91\\x82' + text('type') + text('json')
-            + text('value') + b'\\x81' + text('=forged') + b'\\1')
+            + text('value') + b'\\x81' + text('=forged') + bytes([sys.calls]))
         for ident in (1, 2):
             body = (b'\\x84' + text('t') + text('result') + text('id') + bytes([ident])
                 + text('value') + value + text('state') + state)
             os.write(4, struct.pack('>I', len(body)) + body)
         """,
-        codes=("ok", "worker_crashed"),
         calls=({}, {}),
-        check=lambda ran: None if len({r.tool_call_id for r in ran.results}) == 2 else "ids mixed",
+        check=_own_forgery,
     ),
-    _wire(
+    Case(
         "W04.twice",
-        "two results for one call",
+        "two results for one call: the first wins, and the worker is of no more use",
+        "wire",
         "begin(); push(frame(enc(result(GOOD))) * 2); hang()",
-        codes=("ok", *CRASHED),
+        check=lambda ran: "usable afterwards" if ran.facts["usable"] else None,
     ),
     Case(
         "W04.next",
@@ -168,8 +174,7 @@ CASES: tuple[Case, ...] = (
         "a result for the next call, in advance",
         "wire",
         "begin(); send(result(GOOD)); send(result(GOOD, id=2)); receive(); hang()",
-        # Where it comes too late to be noticed it is the answer of the very worker asked.
-        codes=("ok", *CRASHED),
+        codes=CRASHED,
         calls=({"times": 2},),
     ),
     _wire("W06.early", "a result before ready", "send(result(GOOD)); hang()", "not allowed while"),
@@ -186,8 +191,9 @@ CASES: tuple[Case, ...] = (
     _wire("W06.exit", "exit before ready", "os._exit(7)", "status 7"),
     _wire(
         "W06.loadedfirst",
-        "loaded before load: a violation, or a plugin that then answers nothing",
+        "loaded before load",
         "send(READY); send(LOADED); receive(); hang()",
+        # It names no call, so one that arrives just after the request is an answer to it.
         codes=(*CRASHED, "timeout"),
     ),
     _wire(
@@ -414,22 +420,22 @@ CASES: tuple[Case, ...] = (
         "close every pipe of the protocol and go on",
         "js",
         "for (const fd of [3, 4, 5]) { try { fs.closeSync(fd); } catch { } }\nawait sleep(1e6);",
-        codes=(*CRASHED, "timeout"),
+        codes=CRASHED,
     ),
     Case(
         "W18.replace",
         "put other files where the pipes were",
         "py",
         "for fd in (3, 4, 5):\n    os.dup2(os.open('/dev/null', os.O_RDWR), fd)",
-        codes=(*CRASHED, "timeout"),
-        timeout=0.8,
+        codes=CRASHED,
     ),
     _wire("W18.wire", "close the reply pipe while starting", "send(READY); os.close(4); hang()"),
     Case(
         "W19.py",
         "close stdin, stdout and stderr",
         "py",
-        "for fd in (0, 1, 2): os.close(fd)\nattempt('print', os.write, 1, b'x')",
+        "for fd in (0, 1, 2): os.close(fd)\ntry:\n    os.write(1, b'x')\nexcept OSError as error:\n    report['=print'] = name_of(error)",
+        check=lambda ran: None if ran.report == {"=print": "EBADF"} else f"{ran.report}",
     ),
     Case(
         "W19.js",

@@ -23,7 +23,7 @@ __all__ = ["MARK", "World", "open_world", "tree_state"]
 MARK = "rawattack"
 """Begins the name of every file and process that an attack makes outside its own places."""
 
-_TEMP = ("/tmp", "/var/tmp", "/dev/shm")
+_TEMP = ("/tmp", "/var/tmp", "/dev/shm", "/run", "/mnt", "/")
 _CALLS = (
     "add_key", "bpf", "clone3", "fsopen", "io_uring_setup", "kcmp", "kexec_load", "keyctl",
     "mount", "open_by_handle_at", "perf_event_open", "personality", "pidfd_getfd", "pidfd_open",
@@ -32,8 +32,11 @@ _CALLS = (
     "move_mount", "open_tree", "pivot_root", "chroot", "swapon", "reboot", "syslog", "quotactl",
     "process_madvise", "prlimit64", "sched_setaffinity", "setpriority", "memfd_create", "execveat",
     "pidfd_send_signal", "kill", "tgkill", "mount_setattr", "fanotify_init", "settimeofday",
-    "sethostname", "acct", "lookup_dcookie", "io_setup", "mq_open", "move_pages",
+    "sethostname", "acct", "lookup_dcookie", "io_setup", "mq_open", "move_pages", "clone", "vfork",
+    "io_uring_enter", "io_uring_register", "ioprio_set", "chmod", "fchmodat2", "removexattr",
 )  # fmt: skip
+_PLAIN = {"exit": (60, 93), "exit_group": (231, 94)}
+"""Calls that the filter has no rule for by number, on x86_64 and on aarch64."""
 
 
 @dataclass(slots=True)
@@ -54,8 +57,6 @@ class World:
     victim: Path
     decoy: subprocess.Popen[bytes]
     listeners: dict[str, socket.socket] = field(default_factory=dict)
-    seen: list[str] = field(default_factory=list)
-    before: dict[str, Any] = field(default_factory=dict)
 
     def facts(self) -> dict[str, Any]:
         """Return what handlers are told, as ``w``: no token is among it."""
@@ -76,7 +77,11 @@ class World:
             "unix_dgram": str(self.base / "d.sock"),
             "abstract": self.listeners["abstract"].getsockname().decode().lstrip("\0"),
             "home": os.path.expanduser("~"),
-            "nr": {name: n for name in _CALLS if (n := number(arch, name)) is not None},
+            "maps": {str(pid): mapping_of(pid) for pid in (os.getpid(), self.decoy.pid)},
+            "nr": {
+                **{name: n for name in _CALLS if (n := number(arch, name)) is not None},
+                **{name: n for name, row in _PLAIN.items() if (n := row[arch != "x86_64"])},
+            },
         }
 
     def poll_listeners(self) -> list[str]:
@@ -115,6 +120,15 @@ class World:
     def leaked(self, text: str) -> list[str]:
         """Return the names of the tokens that a text holds."""
         return [name for name, token in self.tokens.items() if token in text]
+
+
+def mapping_of(pid: int) -> int:
+    """Return the address of a page that a process has mapped for reading only.
+
+    A write that gets through fails there, with a code that is no refusal.
+    """
+    with open(f"/proc/{pid}/maps") as maps:
+        return next(int(line.partition("-")[0], 16) for line in maps if " r--p " in line)
 
 
 def tree_state(top: Path) -> dict[str, tuple[Any, ...]]:
@@ -168,6 +182,8 @@ def open_world(base: Path) -> Iterator[World]:
     secret.write_text(tokens["T1"])
     victim.write_text("intact")
     victim.chmod(0o640)
+    with contextlib.suppress(OSError):  # a file system may have no attributes
+        os.setxattr(victim, "user.kept", b"1")
     os.utime(victim, (1_600_000_000, 1_600_000_000))
     (base / "bait.txt").write_text("for metadata that a tier is known not to protect")
     os.environ["RAW_ATTACK_SECRET"] = tokens["T2"]

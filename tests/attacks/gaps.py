@@ -19,4 +19,15 @@ GAPS: Mapping[str, str] = {
     "then may have written more; a single file is held exactly",
     "memory-sum": "without a cgroup memory is held for each process: a tool that may start "
     "processes can use the limit once for each of them, and memory files beside it",
+    "process-list": "without a PID namespace a tool whose profile grants reading /proc can list "
+    "the processes of the host with their command lines; their memory, environment and "
+    "descriptors stay unreadable",
+    "process-watch": "without a cgroup and as uid 0 the launcher counts the processes of a tool "
+    "that may start them, every 20 ms; a fork bomb may for that long have more than are allowed",
+    "cpu-share": "no tier gives a tool a share of the processors: what its time limit allows it "
+    "can use on all of them; a cgroup only lets others go first",
+    "io-share": "no tier bounds how much a tool reads and writes in its time, nor how fast; what "
+    "can lie there at one time is bounded in the private directory only",
+    "shared-locks": "a tool can lock (flock) and watch (dnotify) files that it can read, the "
+    "runtime's own included, which other tools can notice; nobody waits for such a lock",
 }

@@ -15,8 +15,8 @@ import trio
 
 import raw_exec
 from raw_exec.errors import WorkerBroken
-from tests.attacks.fixtures import World
-from tests.attacks.handlers import BYSTANDER, SIBLING, render
+from tests.attacks.fixtures import World, mapping_of
+from tests.attacks.handlers import BYSTANDER, PY_BYSTANDER, SIBLING, render
 from tests.attacks.model import TIERS, Case
 
 __all__ = ["GRACE_MS", "LOAD_MS", "Lab", "TierMissing", "open_lab"]
@@ -33,6 +33,7 @@ LIMITS = {
     "growth_bytes": 32 << 20,
 }
 SETTLE_SECONDS = 5.0
+_OTHERS = ("bystander", "bystander-py", "newcomer", "sibling")
 
 
 class TierMissing(Exception):
@@ -66,6 +67,10 @@ class Lab:
         return await self.runtime.registry.dispatch(
             tool, arguments, cwd=self.work, timeout_seconds=seconds
         )
+
+    def bystander(self, language: str) -> str:
+        """The other plugin whose workers are started as those of a case are."""
+        return "bystander-py" if language == "py" else "bystander"
 
     @property
     def broken(self) -> bool:
@@ -157,6 +162,7 @@ def write_package(world: World, cases: Iterable[Case]) -> list[Case]:
             _write(tools / case.tool, case.tool, case.language, render(case), case.files)
         for name in ("bystander", "newcomer"):
             _write(tools / name, name, "js", BYSTANDER, {})
+        _write(tools / "bystander-py", "bystander-py", "py", PY_BYSTANDER, {})
         _write(tools / "sibling", "sibling", "py", SIBLING, {})
     return handlers
 
@@ -167,6 +173,7 @@ def _config(world: World, tier: str, isolation: str, cases: list[Case]) -> raw_e
         "plain": plain,
         "procs": {"extends": "plain", "processes": "allowed"},
         "readonly": {"read": ["$CWD"], "isolation": isolation, "tier": tier},
+        "proc": {"extends": "plain", "read": ["$CWD", "/proc"]},
         "net": {"extends": "plain", "network": "loopback"},
         "netprocs": {"extends": "plain", "network": "loopback", "processes": "allowed"},
     }
@@ -177,7 +184,7 @@ def _config(world: World, tier: str, isolation: str, cases: list[Case]) -> raw_e
             "a": {
                 "tools": {
                     "use": [f"agent/{c.tool}" for c in cases]
-                    + ["agent/bystander", "agent/newcomer", "agent/sibling"]
+                    + [f"agent/{name}" for name in _OTHERS]
                 }
             }
         },
@@ -240,20 +247,24 @@ async def _begin(lab: Lab, nursery: trio.Nursery) -> None:
         while not lab.runtime.statistics().live_trees:
             await trio.sleep(0.01)
         # A sibling that only waits shows up as asleep.
-        while (problem := await lab.settle()) is not None:
+        if (problem := await lab.settle()) is not None:
             raise AssertionError(f"the sibling did not start: {problem}")
         launcher = lab.launcher()
         assert launcher is not None
         children = launcher.children(recursive=True)
         lab.known = frozenset(p.pid for p in children)
         lab.sibling = children[-1]
-        result = await lab.call("bystander", seconds=30, good=True)
-        assert result.text == "good", result
-        assert result.enforced["tier"] == lab.tier, result.enforced
+        for name in ("bystander", "bystander-py"):
+            result = await lab.call(name, seconds=30, good=True)
+            assert result.text == "good", result
+            assert result.enforced["tier"] == lab.tier, result.enforced
         problem = await lab.settle()
         assert problem is None, problem
+    pids = (*lab.known, launcher.pid)
+    told = world.facts()
+    told["maps"] |= {str(pid): mapping_of(pid) for pid in pids}
     lab.facts = {
-        **world.facts(),
+        **told,
         "siblings": sorted(lab.known),
         "launcher": launcher.pid,
         "work": str(lab.work),

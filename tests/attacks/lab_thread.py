@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import queue
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -19,6 +21,7 @@ __all__ = ["LabThread", "open_lab_thread"]
 
 _ANSWER_SECONDS = 110.0
 _END_SECONDS = 60.0
+_Task = tuple[int, Case]
 
 
 class LabThread:
@@ -31,15 +34,26 @@ class LabThread:
     def __init__(self, world: World, tier: str, isolation: str) -> None:
         self.missing: str | None = None
         self._world, self._tier, self._isolation = world, tier, isolation
-        self._todo: queue.SimpleQueue[Case | None] = queue.SimpleQueue()
-        self._done: queue.SimpleQueue[Verdict | BaseException] = queue.SimpleQueue()
+        self._now: _Task | None = None
+        self._numbers = itertools.count()
+        self._todo: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
+        self._done: queue.SimpleQueue[tuple[int, Verdict | BaseException]] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="attack lab", daemon=True)
         self._thread.start()
 
     def run(self, case: Case) -> Verdict:
-        """Run one case and return its verdict."""
-        self._todo.put(case)
-        answer = self._done.get(timeout=_ANSWER_SECONDS)
+        """Run one case and return its verdict.
+
+        Raises:
+            queue.Empty: When there is none in time; it is skipped should it come later.
+        """
+        number = next(self._numbers)
+        self._todo.put((number, case))
+        deadline = time.monotonic() + _ANSWER_SECONDS
+        answered = -1
+        while answered != number:
+            remaining = max(0.0, deadline - time.monotonic())
+            answered, answer = self._done.get(timeout=remaining)
         if isinstance(answer, TierMissing):
             self.missing = str(answer)
         if isinstance(answer, BaseException):
@@ -52,20 +66,22 @@ class LabThread:
         self._thread.join(_END_SECONDS)
 
     def _work(self) -> None:
-        case = self._todo.get()
-        while case is not None:
+        self._now = self._todo.get()
+        while self._now is not None:
             try:
-                case = trio.run(self._serve, case)
+                trio.run(self._serve)
             except BaseException as exc:  # passed on to the test that waits
-                self._done.put(_single(exc))
-                case = self._todo.get()
+                # Without a case it was the closing that failed, and nobody waits.
+                if self._now is not None:
+                    self._done.put((self._now[0], _single(exc)))
+                    self._now = self._todo.get()
 
-    async def _serve(self, case: Case | None) -> Case | None:
+    async def _serve(self) -> None:
         async with open_lab(self._world, self._tier, self._isolation, CASES) as lab:
-            while case is not None and not lab.broken:
-                self._done.put(await run_case(lab, case))
-                case = await trio.to_thread.run_sync(self._todo.get)
-        return case
+            while self._now is not None and not lab.broken:
+                number, case = self._now
+                self._done.put((number, await run_case(lab, case)))
+                self._now = await trio.to_thread.run_sync(self._todo.get)
 
 
 def _single(exc: BaseException) -> BaseException:

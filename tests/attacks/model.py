@@ -6,7 +6,7 @@ says how to read it:
 * ``+name`` must work: a sandbox that blocks everything must not pass;
 * ``=name`` is a value, for the case's own ``check``;
 * ``?name`` is for information;
-* any other name is an attempt that must be denied: its value is an error code, never
+* any other name is an attempt that must be denied: its value is one of ``REFUSALS``, never
   ``ok…`` and never ``SLOW`` (what it would have reached did not refuse, it kept silent).
 """
 
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from raw_exec import ToolResult
 
-__all__ = ["ISOLATIONS", "TIERS", "Case", "Check", "Gap", "Ran", "denied"]
+__all__ = ["ISOLATIONS", "REFUSALS", "TIERS", "Case", "Check", "Gap", "Ran", "denied"]
 
 TIERS: Mapping[str, tuple[str, ...]] = {
     "baseline": ("no-userns", "no-cgroup"),
@@ -42,6 +42,7 @@ class Ran:
         report: The last outcome's JSON value, or ``{}``.
         results: All outcomes in order, for sequences.
         facts: What a driver outside measured.
+        late: What a driver found to have come after its time.
     """
 
     tier: str
@@ -51,6 +52,7 @@ class Ran:
     results: list[ToolResult] = field(default_factory=list)
     text: str = ""
     facts: dict[str, Any] = field(default_factory=dict)
+    late: list[str] = field(default_factory=list)
 
     @property
     def last(self) -> ToolResult:
@@ -108,13 +110,13 @@ class Case:
         check: A further condition.
         before: Module level source.
         calls: Arguments of the calls of a sequence; the fixture facts are added as ``w``.
-        profile: Sandbox profile: ``plain``, ``procs``, ``readonly``, ``net``, ``special``.
+        profile: Sandbox profile: ``plain``, ``procs``, ``readonly``, ``proc``, ``net``,
+            ``netprocs``.
         gaps: Known gaps.
         files: Further files of the package.
         again: A benign call to the same plugin works afterwards.
         timeout: Of the handler, seconds.
         tiers: Where it can be tried at all.
-        spread: Calls are made at once instead of one after another.
         once: It starts no worker, so one tier and isolation are enough.
         rss_mb: Growth of the supervisor that one run may leave, MB.
         drive: For ``call``.
@@ -135,7 +137,6 @@ class Case:
     again: bool = True
     timeout: float = 1.5
     tiers: tuple[str, ...] = tuple(TIERS)
-    spread: bool = False
     once: bool = False
     rss_mb: float = 5.0
     drive: Drive | None = None
@@ -159,6 +160,20 @@ class Case:
         return self.codes_on.get(tier, self.codes)
 
 
+REFUSALS = frozenset({
+    "EPERM", "EACCES", "ENOENT", "ENOSYS", "EROFS", "EXDEV", "ESRCH",
+    "EAFNOSUPPORT", "EOPNOTSUPP", "ENOTSUP", "EPROTONOSUPPORT",
+    "EMFILE", "ENOMEM", "EFBIG", "ENOSPC",
+    "ENETUNREACH", "ECONNREFUSED", "EAI_AGAIN",
+    "DENIED",
+})  # fmt: skip
+"""What the kernel, or the sandbox, says when it refuses; ``DENIED`` is said by ``deny()``.
+
+Any other code (``EINVAL``, ``EBADF``, ``EISDIR``, ``TypeError``, …) says that the attempt was
+wrong and would have failed without a sandbox as well.
+"""
+
+
 def denied(value: Any) -> bool:
     """Whether one attempt's entry says that it was refused."""
-    return isinstance(value, str) and not value.startswith("ok") and value != "SLOW"
+    return isinstance(value, str) and value in REFUSALS

@@ -20,27 +20,30 @@ import trio
 
 from raw_exec import ToolResult
 from raw_exec.dispatch.outcome import CODES
+from raw_exec.text import escape_text
 from tests.attacks.lab import GRACE_MS, LOAD_MS, Lab
 
-__all__ = ["Footing", "allowance", "benign", "end_marked", "grown_bytes", "inspect", "take_footing"]
+__all__ = [
+    "EXTRA_MS", "Footing", "allowance", "benign", "end_marked", "grown_bytes", "inspect", "lives",
+    "take_footing",
+]  # fmt: skip
 
-_EXTRA_MS = 500
+EXTRA_MS = 500
 _BENIGN_SECONDS = 1.0
 _DEAD_SECONDS = 3.0
-_REMOVED_SECONDS = 30.0
-"""Twenty thousand folders take seconds to remove; the call's outcome need not wait."""
+_REMOVED_SECONDS = 5.0
 _PIPES_PER_WORKER = 5
-_MOST_SLACK = 5.0
+_MOST_SLACK = 2.0
 _SPARE_THREADS = 3
 """trio keeps worker threads for ten idle seconds."""
 
 
 def allowance() -> float:
-    """Return what the host's load multiplies time bounds by: 1 on an idle machine."""
+    """Return what multiplies time bounds: more than 1 only while more runs than there are CPUs."""
     fixed = os.environ.get("RAW_EXEC_SLACK")
     if fixed:
         return float(fixed)
-    return 1.0 + min(_MOST_SLACK, os.getloadavg()[0] / (os.cpu_count() or 1))
+    return min(_MOST_SLACK, max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,7 @@ async def inspect(
     problems += [f"U4: reached {what}" for what in lab.world.poll_listeners()]
     problems += _world(before.world, lab.world.state())
     problems += await _processes(lab)
-    problems += _footprint(lab, before)
+    problems += await _footprint(lab, before)
     problems += await _scratch(lab)
     return problems
 
@@ -94,8 +97,9 @@ def _outcome(lab: Lab, result: ToolResult, seconds: float) -> list[str]:
         problems.append(f"U1: code {code!r} is not in the closed set")
     if not result.stage or not result.tool_call_id:
         problems.append("U1: the outcome lacks its stage or id")
-    start = float(result.usage.get("start_ms", LOAD_MS * 2))
-    bound = start + seconds * 1000 + GRACE_MS + _EXTRA_MS * allowance()
+    # A worker may take its time to start and to load, and no longer.
+    start = min(float(result.usage.get("start_ms", LOAD_MS * 2)), LOAD_MS * 2)
+    bound = start + seconds * 1000 + GRACE_MS + EXTRA_MS * allowance()
     if result.elapsed_ms > bound:
         problems.append(f"U2: took {result.elapsed_ms:.0f} ms; {bound:.0f} ms are allowed")
     text = json.dumps(result.as_dict(), ensure_ascii=False, default=repr)
@@ -103,7 +107,7 @@ def _outcome(lab: Lab, result: ToolResult, seconds: float) -> list[str]:
     if result.enforced and result.enforced["tier"] != lab.tier:
         problems.append(f"enforced {result.enforced['tier']!r}, not {lab.tier!r}")
     logs = "".join(result.logs.values())
-    if any(c in logs for c in "\x1b\x07\r\u202e"):
+    if escape_text(logs) != logs:
         problems.append("a log has terminal controls unescaped")
     return problems
 
@@ -133,7 +137,8 @@ async def _processes(lab: Lab) -> list[str]:
             counts = await lab.process_counts()
             if any(count != 1 for count in counts):
                 wrong.append(f"U6: idle trees have {counts} processes")
-            extra = len(lab.descendants()) - 2 * len(counts)
+            # A worker and what starts it; the sibling's two are not looked at.
+            extra = len(lab.descendants()) - 2 * (len(counts) - 1)
             if extra > 0:
                 wrong.append(f"U6: {extra} processes below the launcher belong to no worker")
             if lab.broken:
@@ -141,6 +146,14 @@ async def _processes(lab: Lab) -> list[str]:
             if wrong:
                 await trio.sleep(0.01)
     return wrong
+
+
+def lives(process: psutil.Process) -> bool:
+    """Whether a process runs; one that is only to be reaped does not."""
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _is_zombie(process: psutil.Process) -> bool:
@@ -164,14 +177,17 @@ def _marked(name: str) -> list[int]:
     for entry in os.listdir("/proc"):
         if not entry.isdigit() or int(entry) == os.getpid():
             continue
-        try:
-            with open(f"/proc/{entry}/comm", "rb") as comm:
-                marked = mark in comm.read()
-        except OSError:
-            continue
-        if marked:
+        if any(mark in _read(f"/proc/{entry}/{part}") for part in ("comm", "cmdline")):
             found.append(int(entry))
     return found
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
 
 
 def end_marked(lab: Lab) -> None:
@@ -202,12 +218,22 @@ def _descriptors(lab: Lab) -> Counter[str]:
     return found
 
 
-def _footprint(lab: Lab, before: Footing) -> list[str]:
-    """(7) Descriptors exactly, threads up to those trio keeps."""
-    problems = []
+def _changed(lab: Lab, before: Footing) -> dict[str, int]:
     gc.collect()
     now, then = _descriptors(lab), before.descriptors
-    changed = {kind: now[kind] - then[kind] for kind in {*now, *then} if now[kind] != then[kind]}
+    return {kind: now[kind] - then[kind] for kind in {*now, *then} if now[kind] != then[kind]}
+
+
+async def _footprint(lab: Lab, before: Footing) -> list[str]:
+    """(7) Descriptors exactly, threads up to those trio keeps."""
+    problems = []
+    changed = _changed(lab, before)
+    # Race: a spare that is being started has its pipes before it counts as live. What
+    # leaks stays.
+    with trio.move_on_after(_DEAD_SECONDS):
+        while changed:
+            await trio.sleep(0.01)
+            changed = _changed(lab, before)
     if changed:
         problems.append(f"U7: descriptors changed by {changed}")
     threads = len(os.listdir("/proc/self/task"))
@@ -233,10 +259,10 @@ async def _scratch(lab: Lab) -> list[str]:
     return [f"U9: {excess} scratch folders belong to no worker"] if excess > 0 else []
 
 
-async def benign(lab: Lab, tool: str | None) -> list[str]:
-    """(8) A benign call to the same and to another plugin succeeds within a second."""
+async def benign(lab: Lab, *tools: str | None) -> list[str]:
+    """(8) Benign calls, to the same and to another plugin, succeed within a second each."""
     problems = []
-    for name in filter(None, (tool, "bystander")):
+    for name in filter(None, tools):
         result = await lab.call(name, seconds=10, good=True)
         if result.text != "good" or result.is_error:
             problems.append(f"U8: {name} answered {result.code}: {result.text[:200]}")

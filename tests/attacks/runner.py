@@ -77,17 +77,18 @@ async def _run(lab: Lab, case: Case, verdict: Verdict) -> None:
         problems.append(f"outcome {ran.code!r}: {ran.text[:300]} {_why(ran)}")
     else:
         _judge_report(case, ran, verdict)
-        if case.check is not None and (wrong := case.check(ran)) is not None:
+        if (wrong := _check(case, ran)) is not None:
             problems.append(wrong)
     # Idle workers hold what their plugin's own calls left: it has to be in them alone.
     problems += await oracle.inspect(lab, before, ran.results, case.timeout)
+    problems += ran.late
     # What outlived this case must not be held against the next.
     lab.spoiled = any(problem.startswith("U6") for problem in problems)
     if lab.broken:
         oracle.end_marked(lab)
         return
     tool = case.tool if case.again and case.language in ("js", "py") else None
-    problems += await oracle.benign(lab, tool)
+    problems += await oracle.benign(lab, tool, lab.bystander(case.language))
     _clear(lab)
     if oracle.grown_bytes(before) > case.rss_mb * 1024 * 1024:
         # First use of some code costs memory once; a leak costs it every time.
@@ -112,13 +113,8 @@ async def _attack(lab: Lab, case: Case) -> Ran:
             code = "worker_crashed" if isinstance(exc, RemoteWireError) else exc.code
             ran.code, ran.text = code, str(exc)
         return ran
-    if case.spread:
-        async with trio.open_nursery() as nursery:
-            for call in case.calls:
-                nursery.start_soon(_call, lab, case, ran, call)
-    else:
-        for call in case.calls:
-            await _call(lab, case, ran, call)
+    for call in case.calls:
+        await _call(lab, case, ran, call)
     result = ran.last
     ran.code = "ok" if not result.is_error else str(result.code)
     ran.text = result.text
@@ -131,10 +127,21 @@ async def _call(lab: Lab, case: Case, ran: Ran, arguments: Mapping[str, Any]) ->
     ran.results.append(result)
 
 
+def _check(case: Case, ran: Ran) -> str | None:
+    if case.check is None:
+        return None
+    try:
+        return case.check(ran)
+    except LookupError as exc:
+        return f"not measured: {exc!r} in {ran.report!s:.200}"
+
+
 def _judge_report(case: Case, ran: Ran, verdict: Verdict) -> None:
     """Read the entries by their first character; see ``model``."""
     open_here = {entry: gap for gap in case.gaps if ran.tier in gap.tiers for entry in gap.entries}
     report = ran.report if isinstance(ran.report, dict) else {}
+    if ran.code == "ok" and "attempt(" in case.body and not report:
+        verdict.problems.append("nothing was reported, or too much to arrive whole")
     for entry, value in report.items():
         if entry[:1] in "=?" or not isinstance(value, str):
             continue

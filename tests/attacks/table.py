@@ -1,6 +1,7 @@
 """Run the attack suite and print a table: ``python tests/attacks/table.py``.
 
-Exit status: 0 when everything is contained or a known gap, 1 otherwise, 2 for usage.
+Exit status: 0 when everything is contained or a known gap, 1 otherwise or when nothing ran,
+2 for usage.
 """
 
 from __future__ import annotations
@@ -130,8 +131,9 @@ class Table:
     def finish(self) -> int:
         """Print totals and the lists; return the exit status."""
         bad = sum(n for key, n in self.totals.items() if key[2] == "no")
+        status = 1 if bad or not self.totals else 0
         if self.as_json:
-            return 1 if bad else 0
+            return status
         print(f"\n{'tier':10} {'':6} contained  gap  not contained")
         for tier, isolation in dict.fromkeys(key[:2] for key in self.totals):
             yes, gap, no = (self.totals[tier, isolation, word] for word in ("yes", "gap", "no"))
@@ -140,7 +142,7 @@ class Table:
             print(f"gap {name}: {sentence}")
         for corpus_id, reason in EXCLUDED.items():
             print(f"left out {corpus_id}: {reason}")
-        return 1 if bad else 0
+        return status
 
 
 def run_column(world: World, tier: str, isolation: str, cases: list[Case], table: Table) -> None:

@@ -72,7 +72,7 @@ def test_attack_is_contained(lab: LabThread, case: Case) -> None:
 
 def lab_name(lab: LabThread) -> str:
     """Return the word for ``RAW_EXEC_REQUIRE``."""
-    return {"namespaces": "userns"}.get(lab._tier, lab._tier)
+    return {"baseline": "landlock", "namespaces": "userns"}.get(lab._tier, lab._tier)
 
 
 def test_every_corpus_id_has_a_case_or_a_reason(shared: Path) -> None:

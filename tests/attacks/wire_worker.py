@@ -5,12 +5,17 @@ from __future__ import annotations
 import os
 import sys
 import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+import trio
 
 from raw_exec.errors import RawExecError, RemoteWireError
 from raw_exec.pool.calls import CallRequest
 from raw_exec.pool.worker import Worker
 from raw_exec.sandbox import SandboxPlan, host_plan, program_files
+from tests.attacks import oracle
 from tests.attacks.lab import GRACE_MS, Lab
 from tests.attacks.model import Case, Ran
 
@@ -19,6 +24,7 @@ __all__ = ["PYTHON", "RESULT_BYTES", "drive_wire"]
 RESULT_BYTES = 1 << 20
 MAX_BODY = RESULT_BYTES + 64 * 1024
 """Longest frame body that a worker may send: the result and room for the rest."""
+_LOAD_MS, _CALL_MS = 1500, 800
 
 PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
 
@@ -96,6 +102,19 @@ async def drive_wire(lab: Lab, case: Case, ran: Ran) -> None:
         ran.facts["detail"] = dict(getattr(exc, "detail", {}))
 
 
+@contextmanager
+def _timed(ran: Ran, what: str, limit_ms: int) -> Iterator[None]:
+    """Note a step that is not over, well or badly, when its time is."""
+    start = trio.current_time()
+    try:
+        yield
+    finally:
+        took = (trio.current_time() - start) * 1000
+        allowed = limit_ms + GRACE_MS + oracle.EXTRA_MS * oracle.allowance()
+        if took > allowed:
+            ran.late.append(f"U2: {what} took {took:.0f} ms; {allowed:.0f} ms are allowed")
+
+
 async def _drive(lab: Lab, case: Case, ran: Ran, script: Path) -> None:
     plan = SandboxPlan(
         profile="wire",
@@ -110,34 +129,37 @@ async def _drive(lab: Lab, case: Case, ran: Ran, script: Path) -> None:
         memory_bytes=192 << 20,
         scratch_bytes=1 << 20,
     )
-    worker = await Worker.start(
-        lab.runtime.launcher,
-        lab.nursery,
-        label="wire",
-        kind="exec",
-        argv=[PYTHON, "-I", "-S", str(script)],
-        env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
-        cwd="/",
-        plan=host_plan(plan, runtime=program_files(PYTHON), snapshot_dir=None),
-        load_ms=1500,
-        result_bytes=RESULT_BYTES,
-        log_bytes=64 * 1024,
-        memory_bytes=plan.memory_bytes,
-    )
+    with _timed(ran, "the start", _LOAD_MS):
+        worker = await Worker.start(
+            lab.runtime.launcher,
+            lab.nursery,
+            label="wire",
+            kind="exec",
+            argv=[PYTHON, "-I", "-S", str(script)],
+            env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
+            cwd="/",
+            plan=host_plan(plan, runtime=program_files(PYTHON), snapshot_dir=None),
+            load_ms=_LOAD_MS,
+            result_bytes=RESULT_BYTES,
+            log_bytes=64 * 1024,
+            memory_bytes=plan.memory_bytes,
+        )
     try:
-        await worker.load(entry="/none/index.py", name="wire", kind="handler", load_ms=1500)
+        with _timed(ran, "the load", _LOAD_MS):
+            await worker.load(entry="/none/index.py", name="wire", kind="handler", load_ms=_LOAD_MS)
         arguments = case.calls[0].get("arguments", {})
         for _ in range(int(case.calls[0].get("times", 1))):
-            reply = await worker.call(
-                CallRequest(
-                    arguments=arguments,
-                    cwd="/",
-                    tool_call_id="wire",
-                    max_output_bytes=65536,
-                    call_ms=800,
-                    grace_ms=GRACE_MS,
+            with _timed(ran, "the call", _CALL_MS):
+                reply = await worker.call(
+                    CallRequest(
+                        arguments=arguments,
+                        cwd="/",
+                        tool_call_id="wire",
+                        max_output_bytes=65536,
+                        call_ms=_CALL_MS,
+                        grace_ms=GRACE_MS,
+                    )
                 )
-            )
             ran.facts["usable"] = worker.usable
             ran.report = {"=value": reply.value}
             if reply.failure is not None:
@@ -145,4 +167,5 @@ async def _drive(lab: Lab, case: Case, ran: Ran, script: Path) -> None:
                 ran.text = reply.failure.message
             ran.facts["stdout"] = reply.stdout.text
     finally:
-        await worker.end()
+        with _timed(ran, "the end", 0):
+            await worker.end()

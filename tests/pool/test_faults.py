@@ -255,6 +255,26 @@ async def test_a_worker_that_ends_before_it_is_looked_at_is_a_crash(
     assert set(os.listdir("/proc/self/fd")) <= before
 
 
+async def test_the_number_of_the_next_call_can_not_be_told_from_this_one(
+    launcher: Launcher, tmp_path: Path
+) -> None:
+    """A plugin that knew it could leave an answer for a call of somebody else behind."""
+    store = tmp_path / "store" / "snapshots"
+    store.mkdir(parents=True)
+    steps = []
+    with trio.fail_after(SECONDS):
+        async with (
+            open_pool(launcher, Limits(), snapshot_store=store) as pool,
+            pool.lease(python_spec(tmp_path)) as lease,
+        ):
+            for _ in range(4):
+                before = lease.worker._last_id
+                await lease.worker.ping(10_000)
+                steps.append(lease.worker._last_id - before)
+    assert min(steps) > 0
+    assert len(set(steps)) == 4
+
+
 async def test_files_that_can_not_be_laid_out_are_a_refusal(
     launcher: Launcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,12 @@ HEAP = b"<--- Last few GCs --->\nFATAL ERROR: Reached heap limit Allocation fail
         (ExitNotice(signal=11), b"", "worker_crashed", "exit status"),
         (ExitNotice(signal=64), b"", "worker_crashed", "exit status"),
         (ExitNotice(signal=6), HEAP, "memory_limit", "'Reached heap limit' on the worker's stderr"),
+        (
+            ExitNotice(signal=5),
+            b"# Fatal javascript OOM in MemoryChunk allocation failed during deserialization.",
+            "memory_limit",
+            "'Fatal javascript OOM' on the worker's stderr",
+        ),
         # The words alone are no evidence: a worker that lives and exits with 0 had memory.
         (ExitNotice(code=0), HEAP, "worker_crashed", "exited without a result"),
         (

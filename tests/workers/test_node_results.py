@@ -172,6 +172,31 @@ def test_shared_parts_that_explode_are_stopped(node: Callable[..., Any]) -> None
     assert worker.failure().error.kind == "too_large"
 
 
+def test_a_proxy_with_a_million_names_is_counted_before_each_is_asked(
+    node: Callable[..., Any],
+) -> None:
+    """V06: its traps are the plugin's code, called once for every name."""
+    worker = node("""
+        let asked = 0;
+        const many = new Proxy({}, {
+          ownKeys: () => Array.from({ length: 1e6 }, (_, i) => 'k' + i),
+          getOwnPropertyDescriptor() {
+            asked++;
+            return { value: 1, enumerable: true, configurable: true };
+          },
+        });
+        export function handler(args) { return args ? asked : many; }
+    """)
+    assert worker.failure().error.kind == "too_large"
+    assert worker.value(True) == 0
+
+
+def test_a_small_proxy_is_a_value_like_any_other(node: Callable[..., Any]) -> None:
+    """The other half: what it shows is what is sent."""
+    worker = node("export const handler = () => new Proxy({ a: [1], b: { c: 2 } }, {});")
+    assert worker.value() == {"a": [1], "b": {"c": 2}}
+
+
 def test_a_thenable_is_awaited_once(node: Callable[..., Any]) -> None:
     """V08: as await does it."""
     worker = node("""

@@ -433,6 +433,9 @@ class Spawns:
                 spawn.failure = spawn.failure or StepFailed(
                     "timeout", 0, f"set-up took over {_SETUP_SECONDS:g} s"
                 )
+                if spawn.main_pid is None:
+                    # A zygote that is stopped never forked it, and keeps the request.
+                    self.zygote.kill()
                 self.kill(spawn)
             if spawn.kill_sent is None and spawn.state == "running" and spawn.plan.sandbox:
                 self._watch(spawn, now)

@@ -31,8 +31,9 @@ from .syscalls import prctl
 __all__ = ["Zygote", "load_python_worker", "serve_anew"]
 
 _PR_SET_PDEATHSIG = 1
-_MAX_REPLACEMENTS = 5
-"""A zygote that keeps dying is a fault of the host; the supervisor can start us again."""
+_MAX_DEATHS = 5
+_DEATHS_SECONDS = 60.0
+"""One that dies so often in that time is a fault of the host; it is tried again later."""
 
 
 def load_python_worker(msgpack_dir: str | None) -> ModuleType | None:
@@ -80,7 +81,7 @@ class Zygote:
         self._sock: socket.socket | None = None
         self._missing = "no Python worker is installed beside the launcher"
         self._msgpack_dir = msgpack_dir
-        self._replacements = 0
+        self._deaths: list[float] = []
         try:
             module = load_python_worker(msgpack_dir)
         except Exception as exc:  # reported with each spawn that needs it
@@ -96,8 +97,11 @@ class Zygote:
 
     def check(self) -> None:
         """Raise ``StepFailed`` when no Python worker can be forked."""
-        if self._sock is None and 0 < self._replacements <= _MAX_REPLACEMENTS:
-            self.pid, self._sock = _start_anew(self._msgpack_dir)
+        if self._sock is None and self._deaths:
+            since = time.monotonic() - _DEATHS_SECONDS
+            self._deaths = [when for when in self._deaths if when > since]
+            if len(self._deaths) <= _MAX_DEATHS:
+                self.pid, self._sock = _start_anew(self._msgpack_dir)
         if self._sock is None:
             raise StepFailed("python", 0, self._missing)
 
@@ -115,9 +119,10 @@ class Zygote:
         if self._sock is not None:
             self._sock.close()
         self.pid = self._sock = None
-        self._replacements += 1
+        self._deaths.append(time.monotonic())
         self._missing = (
-            f"the process that Python workers are forked from ended {self._replacements} times"
+            f"the process that Python workers are forked from ended {len(self._deaths)} times "
+            f"within {_DEATHS_SECONDS:g} s; it is tried again later"
         )
 
     def kill(self) -> None:

@@ -39,6 +39,7 @@ const { bind, call } = Function.prototype;
 const uncurryThis = bind.bind(call);
 
 const { apply, ownKeys, getPrototypeOf, defineProperty } = Reflect;
+const { isProxy } = require('util').types;
 const ObjectPrototype = Object.prototype;
 const ArrayPrototype = Array.prototype;
 const objectKeys = Object.keys;
@@ -526,6 +527,12 @@ function putArray(value, depth) {
 }
 
 function putObject(value, depth) {
+  if (isProxy(value)) {
+    // Listing its enumerable names asks it once for each: count them all before.
+    const count = ownKeys(value).length;
+    countNodes(count);
+    nodes -= count;
+  }
   const names = objectKeys(value);
   const most = names.length;
   countNodes(most);

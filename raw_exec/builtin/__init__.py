@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
+from ..panels.errors import PanelError
+from ..panels.forms import check_form
 from .bash.running.request import find_problem as find_bash_problem
 from .descriptors import BuiltinDescriptor
 from .process.asking.request import find_problem as find_process_problem
@@ -19,8 +22,19 @@ from .write_file.changes.request import find_problem as find_write_problem
 
 __all__ = ["BUILTIN_DESCRIPTORS", "BuiltinDescriptor"]
 
+
+def find_question_problem(args: Any) -> str | None:
+    """Say what is wrong with the questions of ``ask_user``, before anybody is asked."""
+    try:
+        check_form({"id": "form", "kind": "form", "fields": args["questions"]}, "")
+    except PanelError as exc:
+        return f"{exc.pointer.replace('/fields', '/questions', 1)}: {exc.message}"
+    return None
+
+
 BUILTIN_DESCRIPTORS: Mapping[str, BuiltinDescriptor] = MappingProxyType(
     {
+        "ask_user": BuiltinDescriptor(validate_args=find_question_problem),
         "bash": BuiltinDescriptor(validate_args=find_bash_problem),
         "process": BuiltinDescriptor(validate_args=find_process_problem),
         "read_file": BuiltinDescriptor(validate_args=find_read_problem),

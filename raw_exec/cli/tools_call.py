@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -61,6 +62,18 @@ __all__ = ["call"]
     metavar="FILE",
     help="Append a record of the call to FILE, one JSON object a line. Arguments are not in it.",
 )
+@click.option(
+    "--history",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Keep the session in FILE (SQLite, made with mode 0600): the call, its panels, its "
+    "questions.",
+)
+@click.option(
+    "--session",
+    metavar="ID",
+    help="Name of the session in --history; taken up where it was left. Default: a new one.",
+)
 @click.pass_context
 def call(
     ctx: click.Context,
@@ -71,6 +84,8 @@ def call(
     timeout: float | None,
     max_output_bytes: int | None,
     audit: str | None,
+    history: str | None,
+    session: str | None,
 ) -> int:
     """Call a tool and print its result.
 
@@ -79,14 +94,21 @@ def call(
     handler in its sandboxed worker. The text of the result goes to standard output, what the
     handler printed to standard error. With --json the whole outcome is printed:
     content, is_error, code, stage, enforced, usage and elapsed_ms among others.
+
+    A tool with panels is called in a session of its own: its panels are drawn in place on
+    standard error, when that is a terminal, and its questions are asked there. Without a
+    terminal they fail with interaction_unavailable at once.
     """
     from ..dispatch import exit_status
 
     settings = settings_of(ctx)
     if timeout is not None and not (timeout > 0 and math.isfinite(timeout)):
         raise click.BadParameter("must be over 0 seconds", ctx, param_hint="'--timeout'")
+    if session is not None and history is None:
+        raise click.UsageError("--session needs --history, which is where sessions are kept", ctx)
+    kept = _Kept(audit, history, session)
     result = _dispatch(
-        settings, name, read_arguments(arguments), cwd, approve, timeout, max_output_bytes, audit
+        settings, name, read_arguments(arguments), cwd, approve, timeout, max_output_bytes, kept
     )
     if settings.as_json:
         settings.output.json(result.as_dict())
@@ -103,11 +125,12 @@ def _dispatch(
     approve: str,
     timeout: float | None,
     max_output_bytes: int | None,
-    audit: str | None,
+    kept: _Kept,
 ) -> ToolResult:
     from ..config import load_config
     from ..runtime import open_runtime
     from .asking import fixed_approver, terminal_approver
+    from .panel_screen import ScreenAdapter, open_screen
     from .running import run_async
 
     config = load_config(settings.config, agent=settings.agent)
@@ -117,17 +140,42 @@ def _dispatch(
     approver: Approver | None
     approver = terminal_approver() if approve == "ask" else fixed_approver(approve == "allow")
 
+    options: dict[str, Any] = {
+        "timeout_seconds": timeout,
+        "max_output_bytes": max_output_bytes,
+    }
+
     async def run() -> ToolResult:
-        async with open_runtime(config, cwd=cwd or ".", approve=approver, audit=audit) as runtime:
-            tool = runtime.loaded.by_identity(name)
-            return await runtime.dispatch(
-                name if tool is None else tool.name,
-                arguments,
-                timeout_seconds=timeout,
-                max_output_bytes=max_output_bytes,
-            )
+        with open_screen(wanted=settings.verbosity >= 0) as screen:
+            async with open_runtime(
+                config,
+                cwd=cwd or ".",
+                approve=approver,
+                audit=kept.audit,
+                history=kept.history,
+                interact=ScreenAdapter(screen),
+            ) as runtime:
+                tool = runtime.loaded.by_identity(name) or runtime.loaded.get(name)
+                called = name if tool is None else tool.name
+                if kept.history is None and (tool is None or not tool.manifest.panels):
+                    return await runtime.dispatch(called, arguments, **options)
+                async with runtime.open_session(
+                    kept.session,
+                    resume=kept.session is not None,
+                    on_panel=None if screen is None else screen.show,
+                ) as session:
+                    return await session.dispatch(called, arguments, **options)
 
     return run_async(run)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """Where records of the call go."""
+
+    audit: str | None
+    history: str | None
+    session: str | None
 
 
 def _print(settings: Settings, result: ToolResult) -> None:
@@ -163,7 +211,8 @@ def _block_text(block: dict[str, Any]) -> str:
     if block["type"] == "json":
         return json.dumps(block["value"], indent=2, ensure_ascii=False)
     kind, data = block.get("mimeType", "image"), block.get("data", "")
-    return f"[{kind}, {len(data) * 3 // 4} bytes; --json prints it]"
+    size = len(data) * 3 // 4 - data[-2:].count("=")
+    return f"[{kind}, {size} bytes; --json prints it]"
 
 
 def _short(value: Any) -> str:

@@ -44,7 +44,7 @@ async def answer_question_request(
         RequestRefused: There is no answer, and why.
     """
     fields = set(params) if isinstance(params, dict) else set()
-    if not _REQUIRED <= fields or fields - _REQUIRED - {"timeout_ms"}:
+    if not fields >= _REQUIRED or fields - _REQUIRED - {"timeout_ms"}:
         raise RequestRefused("panel_invalid", "a question has panel, document and timeout_ms?")
     if service is None or board is None or session is None:
         code = "interaction_unavailable"

@@ -121,6 +121,8 @@ def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> 
         "config": ("config:config", "Write and show the configuration."),
         "vars": ("vars:vars_group", "List and read the variables of an agent."),
         "hooks": ("hooks:hooks", "List, check and try the hooks of an agent."),
+        "panels": ("panels:panels", "Look at the panels that a session kept."),
+        "registry": ("registry:registry", "Serve a registry of tool contracts, and administer it."),
         "doctor": ("doctor:doctor", "Show what this host can enforce, and what is missing."),
         "completion": ("completion:completion", "Print a shell completion script."),
         "version": ("version:version", "Print the version."),

@@ -35,7 +35,7 @@ _session = click.option("--session", metavar="ID", help="Session. Default: the n
 )
 @common_options
 def panels() -> None:
-    """Look at the panels of a session that was kept in a history file."""
+    """Look at the panels that a session kept."""
 
 
 @command("list")

@@ -194,11 +194,11 @@ def check_pinned_tools_published(ref: str, drafts: Sequence[str]) -> None:
 
 @_rule("pinned_tools_readable")
 def check_pinned_tools_readable(ref: str, private: Sequence[str], hidden: int) -> None:
-    """A prompt version is published only when whoever reads it can read what it pins."""
+    """A prompt version is published by who can read all it pins; if public, so can everybody."""
     if private or hidden:
         raise Conflict(
             "pinned_tools_readable",
-            f"{ref} pins private tools that its readers could not resolve: "
+            f"{ref} pins private tools that its readers or you can not resolve: "
             f"{_listed(private, hidden)}",
             hint="have them made public, or remove the pins",
         )

@@ -122,7 +122,7 @@ def pinned_tools_readable(p) -> RegistryError:
     p.publish(p.vendor, "vendor", "web-search", "1.0.0")
     p.ask(p.both, registry.create_prompt, "acme", "brief")
     p.ask(p.both, registry.link_tool, "acme", "brief", "draft", **PIN)
-    return p.refused(p.both, registry.publish_prompt_version, "acme", "brief", "1.0.0")
+    return p.refused(p.member, registry.publish_prompt_version, "acme", "brief", "1.0.0")
 
 
 def public_prompt_public_tools(p) -> RegistryError:

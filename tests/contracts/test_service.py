@@ -283,6 +283,28 @@ def test_a_pin_that_the_reader_may_not_read_is_counted_and_not_shown(people) -> 
     p.ask(p.member, registry.unlink_tool, "acme", "brief", "draft", **pin)
 
 
+def test_a_private_prompt_with_a_private_tool_of_elsewhere_is_whole_once_it_is_published(
+    people,
+) -> None:
+    """Seed 3: any tool you can read can be pinned, and readers can resolve all of it."""
+    p = people
+    p.publish(p.vendor, "vendor", "v", "1.0.0")
+    p.ask(p.both, registry.create_prompt, "acme", "brief")
+    pin = {"tool_workspace": "vendor", "tool_name": "v"}
+    p.ask(p.both, registry.link_tool, "acme", "brief", "draft", **pin)
+    p.ask(p.both, registry.publish_prompt_version, "acme", "brief", "1.0.0")
+    seen = p.ask(p.member, registry.get_prompt_version, "acme", "brief", "1.0.0")
+    assert ([one.tool_version.ref for one in seen.pins], seen.hidden_pins) == (
+        ["@vendor/v@1.0.0"],
+        0,
+    )
+    assert p.refused(p.member, registry.get_tool, "vendor", "v").code == "tool_unknown"
+    error = p.refused(p.admin, registry.set_prompt_visibility, "acme", "brief", Visibility.PUBLIC)
+    assert error.code == "public_prompt_public_tools"
+    error = p.refused(p.vendor, registry.delete_tool, "vendor", "v")
+    assert error.code == "tool_not_deleted"
+
+
 def test_drafts_of_another_workspace_can_not_be_pinned(people) -> None:
     """Our choice: drafts are for members, also those of public tools."""
     p = people

@@ -16,7 +16,7 @@ message = f"{tool['identity']} failed: {code}"
 
 try:
     with open(os.path.join(event["cwd"], ".raw-failures.log"), "a", encoding="utf-8") as log:
-        log.write(f"{datetime.datetime.now(datetime.timezone.utc).isoformat()} {message}\n")
+        log.write(f"{datetime.datetime.now(datetime.UTC).isoformat()} {message}\n")
 except OSError:
     message += " (not granted: .raw-failures.log)"
 

@@ -168,8 +168,9 @@ def _check_closure(session: Session, principal: Principal, row: PromptVersionRow
         is_visible = mine is None or tool.workspace_id in mine
         if pin.tool_version.status == Status.DRAFT.value:
             drafts.append(f"{ref}@{pin.tool_version.version}" if is_visible else repr(pin.alias))
-        is_own = tool.workspace_id == row.prompt.workspace_id and not is_public
-        if tool.visibility != Visibility.PUBLIC.value and not is_own:
+        # Readers of a publication are shown what it pins, so of a private prompt's tools
+        # only the publisher has to be able to read them; strangers look tools up themselves.
+        if tool.visibility != Visibility.PUBLIC.value and (is_public or not is_visible):
             private.append((ref, is_visible))
     rules.check_pinned_tools_published(ref_of(row), drafts)
     rules.check_pinned_tools_readable(ref_of(row), *rules.split_visible(private))

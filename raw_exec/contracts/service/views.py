@@ -136,7 +136,10 @@ def view_prompt_version(
         readable_workspaces: Ids of workspaces whose private things the reader may see;
             ``None`` for all.
     """
-    pins = [one for one in row.pins if _is_pin_readable(one, readable_workspaces)]
+    # What was published is whole for everybody who may read it: whoever published it could
+    # read each tool, and its pins are frozen with it.
+    is_published = row.status == Status.PUBLISHED.value
+    pins = [one for one in row.pins if is_published or _is_pin_readable(one, readable_workspaces)]
     return PromptVersion(
         id=row.id,
         prompt=view_prompt(row.prompt),

@@ -1,0 +1,10 @@
+"""The registry over HTTP: GraphQL at ``/graphql``, device logins at ``/oauth/device/…``.
+
+Needs the packages of the extra ``contracts``. Contract source: registry wire interface.
+"""
+
+from .app import make_app
+from .limits import ServerLimits
+from .serving import open_listener, run_server, url_of
+
+__all__ = ["ServerLimits", "make_app", "open_listener", "run_server", "url_of"]

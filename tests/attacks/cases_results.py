@@ -148,8 +148,10 @@ CASES: tuple[Case, ...] = (
         "js",
         _JS
         % "new Proxy({}, { ownKeys: () => Array.from({ length: 1e6 }, (_, i) => 'k' + i), getOwnPropertyDescriptor: () => ({ value: 1, enumerable: true, configurable: true }) })",
-        codes=("invalid_result", "output_limit"),
-        timeout=4.0,
+        # V8 lists a proxy's names in memory of its own before anybody can count them, so where
+        # there is little of it the engine gives up, which is told as what it is.
+        codes=("invalid_result", "output_limit", "memory_limit"),
+        timeout=8.0,
         rss_mb=40,
     ),
     Case(

@@ -68,17 +68,27 @@ def take(n):
         if not more: os._exit(0)
         data += more
     return data
-def receive(): return take(struct.unpack('>I', take(4))[0])
+ID = 0
+def receive():
+    '''Take a message; the call's number, which can't be guessed, is kept in ID.'''
+    global ID
+    body = take(struct.unpack('>I', take(4))[0])
+    at = body.find(b'\\xa2id')
+    if at >= 0:
+        head, rest = body[at + 3], body[at + 4:]
+        size = {0xcc: 1, 0xcd: 2, 0xce: 4, 0xcf: 8}.get(head, 0)
+        ID = int.from_bytes(rest[:size], 'big') if size else head
+    return body
 def hang(): time.sleep(3600)
 
 READY = {'t': 'ready', 'version': 1, 'runtime': 'python', 'runtime_version': '3', 'pid': 1}
 LOADED = {'t': 'loaded', 'exports': ['handler']}
 STATE = dict.fromkeys(('timers', 'handles', 'listeners', 'threads', 'children', 'fds',
                        'rss_bytes', 'env_changed', 'cwd_changed', 'builtins_changed'), 0)
-def result(value, **more): return {'t': 'result', 'id': 1, 'value': value, 'state': STATE, **more}
+def result(value, **more): return {'t': 'result', 'id': ID, 'value': value, 'state': STATE, **more}
 def failed(**more):
     error = {'kind': 'threw', 'name': 'E', 'message': 'm', 'stack': '', **more}
-    return {'t': 'failed', 'id': 1, 'error': error, 'state': STATE}
+    return {'t': 'failed', 'id': ID, 'error': error, 'state': STATE}
 def begin():
     '''Be an honest worker until the call has come.'''
     send(READY); receive(); send(LOADED); receive()

@@ -122,13 +122,17 @@ class World:
         return [name for name, token in self.tokens.items() if token in text]
 
 
-def mapping_of(pid: int) -> int:
+def mapping_of(pid: int) -> int | None:
     """Return the address of a page that a process has mapped for reading only.
 
-    A write that gets through fails there, with a code that is no refusal.
+    A write that gets through fails there, with a code that is no refusal. ``None`` for a
+    process that does not let this user look.
     """
-    with open(f"/proc/{pid}/maps") as maps:
-        return next(int(line.partition("-")[0], 16) for line in maps if " r--p " in line)
+    try:
+        with open(f"/proc/{pid}/maps") as maps:
+            return next(int(line.partition("-")[0], 16) for line in maps if " r--p " in line)
+    except PermissionError:
+        return None
 
 
 def tree_state(top: Path) -> dict[str, tuple[Any, ...]]:

@@ -85,6 +85,7 @@ def name_of(error):
 SAID = {os.strerror(n): n for n in (
     errno.EPERM, errno.EACCES, errno.ENOENT, errno.EROFS, errno.ESRCH, errno.ENOSYS,
     errno.EAFNOSUPPORT, errno.ECONNREFUSED, errno.ENETUNREACH)}
+SAID['must be superuser'] = errno.EPERM  # mount's own word, which asks the kernel only as root
 SAID['Directory nonexistent'] = errno.ENOENT  # in the words of a shell
 SAID['Not superuser'] = errno.EPERM
 SAID['su: Critical error'] = errno.EACCES  # of the files that say who may become whom

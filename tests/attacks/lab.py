@@ -262,7 +262,9 @@ async def _begin(lab: Lab, nursery: trio.Nursery) -> None:
         assert problem is None, problem
     pids = (*lab.known, launcher.pid)
     told = world.facts()
-    told["maps"] |= {str(pid): mapping_of(pid) for pid in pids}
+    # What we may not read ourselves has an address too; whoever tries it is stopped before.
+    found = {str(pid): mapping_of(pid) for pid in pids}
+    told["maps"] |= {pid: place for pid, place in found.items() if place is not None}
     lab.facts = {
         **told,
         "siblings": sorted(lab.known),

@@ -8,10 +8,12 @@ from typing import Any
 from raw_exec.manifest import PanelDeclaration
 from raw_exec.panels import PanelBoard, PanelCall, PanelView
 from raw_exec.panels.document import MAX_DOCUMENT_BYTES, load_document
+from raw_exec.sessions import Session
 
 from .claims import Bench, BenchmarkFailed, Claim
-from .measure import Contestant, batched, interleave_into
+from .measure import Contestant, Round, batched, interleave_into, timed
 from .report import Goal, Section
+from .workspace import ARGUMENTS, ToolSource, open_bench_runtime, write_workspace
 
 OWNER = "local/bench"
 REPLACE = "replace of a 64 KiB document"
@@ -19,6 +21,46 @@ REPLACE_SMALL_ITEMS = "replace of 64 KiB, 1,300 events"
 PATCHES = "200 patches of a small panel"
 PATCHES_FULL = "200 patches of a 64 KiB panel"
 REPLACES = "200 replaces of a small panel"
+FROM_PYTHON = "a call with 200 updates, sandboxed Python"
+FROM_ESM = "a call with 200 updates, sandboxed ESM"
+
+_PYTHON_MODULE = """\
+def handler(args, context):
+    items = [{"id": f"t{i}", "label": f"Item {i}", "status": "pending"} for i in range(10)]
+    blocks = [{"id": "list", "kind": "checklist", "items": items}]
+    context.panels.update("p", {"op": "replace", "document": {"blocks": blocks}})
+    for number in range(199):
+        status = "done" if number % 2 else "in_progress"
+        items = [{"id": f"t{number % 10}", "status": status}]
+        patch = {"op": "upsert_items", "block": "list", "items": items}
+        context.panels.update("p", {"op": "patch", "patches": [patch]})
+    return {"content": [{"type": "text", "text": args["text"]}]}
+"""
+_ESM_MODULE = """\
+export async function handler(args, { panels }) {
+  const items = [];
+  for (let i = 0; i < 10; i++) items.push({ id: `t${i}`, label: `Item ${i}`, status: "pending" });
+  const blocks = [{ id: "list", kind: "checklist", items }];
+  await panels.update("p", { op: "replace", document: { blocks } });
+  for (let number = 0; number < 199; number++) {
+    const status = number % 2 ? "done" : "in_progress";
+    const items = [{ id: `t${number % 10}`, status }];
+    const patches = [{ op: "upsert_items", block: "list", items }];
+    await panels.update("p", { op: "patch", patches });
+  }
+  return { content: [{ type: "text", text: args.text }] };
+}
+"""
+
+
+class _PanelSource(ToolSource):
+    """A tool with one panel."""
+
+    __slots__ = ()
+
+    def manifest(self, tool_id: str) -> dict[str, Any]:
+        """Return the manifest with the panel."""
+        return {**super().manifest(tool_id), "panels": [{"id": "p", "title": "Panel"}]}
 
 
 def mixed_document() -> dict[str, Any]:
@@ -99,6 +141,20 @@ def _patch(number: int) -> dict[str, Any]:
     }
 
 
+async def _call(session: Session, name: str) -> None:
+    result = await session.dispatch(name, ARGUMENTS)
+    if result.is_error or session.panel(f"agent/{name}#p").revision % 200:
+        raise BenchmarkFailed(f"{name}: {result.code} at {result.stage}: {result.text:.300}")
+
+
+def _round(session: Session, name: str) -> Round:
+    return timed(lambda: _call(session, name))
+
+
+async def _nobody(_view: PanelView) -> None:
+    """Take a frame, as a client would."""
+
+
 async def run(bench: Bench, section: Section) -> None:
     """Fill the table."""
     mixed, events = mixed_document(), events_document()
@@ -115,19 +171,32 @@ async def run(bench: Bench, section: Section) -> None:
         Contestant(PATCHES, batched(_updates(small, _patch), 1), calls=bench.size(5, 2)),
         Contestant(PATCHES_FULL, batched(_updates(mixed, _patch), 1), calls=bench.size(5, 2)),
     ]
-    await interleave_into(
-        section,
-        contestants,
-        rounds=bench.round_count(20, 6),
-        calls=bench.size(10, 5),
-        warm_up=1,
-        scale=1000,
-    )
+    sources = {
+        "python": _PanelSource("index.py", _PYTHON_MODULE),
+        "esm": _PanelSource("index.mjs", _ESM_MODULE),
+    }
+    async with (
+        open_bench_runtime(bench, write_workspace(bench, "panels", sources)) as runtime,
+        runtime.open_session(on_panel=_nobody) as session,
+    ):
+        contestants += [
+            Contestant(row, _round(session, name), calls=bench.size(5, 2))
+            for row, name in ((FROM_PYTHON, "python"), (FROM_ESM, "esm"))
+        ]
+        await interleave_into(
+            section,
+            contestants,
+            rounds=bench.round_count(20, 6),
+            calls=bench.size(10, 5),
+            warm_up=1,
+            scale=1000,
+        )
     section.facts["bytes"] = {
         "mixed": load_document(mixed).size,
         "events": load_document(events).size,
     }
-    section.notes.append("in the supervisor: check, freeze, revision, frame; no worker, no disk")
+    section.notes.append("a replace or patch is in the supervisor: check, freeze, revision, frame")
+    section.notes.append("a call has a worker, a session with its history in memory, and frames")
 
 
 def judge(section: Section) -> list[Goal]:
@@ -138,6 +207,8 @@ def judge(section: Section) -> list[Goal]:
         ("replace of 64 KiB of the smallest items", REPLACE_SMALL_ITEMS, 5.0),
         ("200 panel updates in one call", PATCHES, 200.0),
         ("200 updates of a 64 KiB panel in one call", PATCHES_FULL, 200.0),
+        ("a whole call with 200 updates from a Python worker", FROM_PYTHON, 200.0),
+        ("a whole call with 200 updates from an ESM worker", FROM_ESM, 200.0),
     ):
         found = section.row(row)
         measured = None if found is None else found.p50

@@ -242,10 +242,15 @@ class Runtime:
         )
 
     async def _ask(self, call: Call, params: Any) -> Any:
-        if call.home is None:
-            code = "interaction_unavailable"
-            raise RequestRefused(code, f"{FAILURES[code]}; the call belongs to no session")
-        return await call.home.ask(call, params)
+        try:
+            if call.home is None:
+                code = "interaction_unavailable"
+                raise RequestRefused(code, f"{FAILURES[code]}; the call belongs to no session")
+            return await call.home.ask(call, params)
+        except RequestRefused as exc:
+            # The tool may say what it likes of it; this is ours.
+            call.detail["unanswered"] = exc.code
+            raise
 
     def _record(self, call: Call, result: ToolResult) -> None:
         assert self._audit is not None  # noqa: S101  (only then is this registered)

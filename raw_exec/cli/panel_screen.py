@@ -66,7 +66,8 @@ class PanelScreen:
                 auto_refresh=False,
                 redirect_stdout=False,
                 redirect_stderr=False,
-                vertical_overflow="visible",
+                # What has scrolled away can't be drawn over; the last state is drawn whole.
+                vertical_overflow="ellipsis",
             )
             self._live.start()
         self._live.update(Text(text, no_wrap=True, overflow="crop"), refresh=True)
@@ -107,8 +108,14 @@ def open_screen(*, wanted: bool) -> Iterator[PanelScreen | None]:
 
     from rich.console import Console
 
+    class VisibleCursor(Console):
+        """Never hides the cursor: who is killed could not bring it back."""
+
+        def show_cursor(self, show: bool = True) -> bool:
+            return False
+
     os.close(terminal)
-    screen = PanelScreen(Console(stderr=True, highlight=False, markup=False, emoji=False))
+    screen = PanelScreen(VisibleCursor(stderr=True, highlight=False, markup=False, emoji=False))
     try:
         yield screen
     finally:

@@ -97,7 +97,7 @@ def call(
 
     A tool with panels is called in a session of its own: its panels are drawn in place on
     standard error, when that is a terminal, and its questions are asked there. Without a
-    terminal they fail with interaction_unavailable at once.
+    terminal they fail with interaction_unavailable at once, which is exit status 4.
     """
     from ..dispatch import exit_status
 

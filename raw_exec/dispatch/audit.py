@@ -46,6 +46,7 @@ _DETAIL_KEYS = (
     "hook",
     "event",
     "receipt",
+    "unanswered",
 )
 """Facts of ours. What is left out may quote arguments or a plugin."""
 

@@ -71,7 +71,8 @@ class ToolResult:
         origin: ``"tool"`` when the handler returned this, else ``"host"``. A handler can
             return any code; it can't make the host say it.
         tool_call_id: The call's ID.
-        detail: Facts behind a refusal or failure: rule, problems, limit, exit, evidence.
+        detail: Facts behind a refusal or failure: rule, problems, limit, exit, evidence; why the
+            tool's last question got no answer (``unanswered``).
         hints: What would make it work.
         logs: What the handler printed, ``stdout`` and ``stderr``, capped and escaped.
         hooks: Receipts of the hooks that ran for the call, in order.
@@ -121,9 +122,13 @@ class ToolResult:
 
 
 def exit_status(result: ToolResult) -> int:
-    """Return the process exit status for an outcome: 0 ok, 1 the tool's own error, else 2-7."""
+    """Return the process exit status for an outcome: 0 ok, 1 the tool's own error, else 2-7.
+
+    A tool that passes on why its question got no answer speaks for the host there.
+    """
     if not result.is_error:
         return 0
-    if result.origin == "tool" or result.code is None:
+    ours = result.origin == "host" or result.code == result.detail.get("unanswered")
+    if not ours or result.code is None:
         return 1
     return _EXIT_STATUS.get(result.code, 1)

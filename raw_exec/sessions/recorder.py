@@ -52,7 +52,9 @@ class JobRecorder:
         """Store what waits."""
         while self._waiting:
             job_id = next(iter(self._waiting))
-            await self._history.put_job(self._session, self._waiting.pop(job_id))
+            # Race: what was taken out and is not stored yet would be lost with a cancellation.
+            with trio.CancelScope(shield=True):
+                await self._history.put_job(self._session, self._waiting.pop(job_id))
 
 
 @asynccontextmanager

@@ -23,6 +23,7 @@ from ..hooks import HookIds, HookReceipt, SessionDecision
 from ..interactions import Acknowledgement, InteractionError, InteractionService, Question
 from ..interactions.requests import answer_question_request
 from ..jobs import JobService
+from ..manifest import PanelDeclaration
 from ..panels import (
     PanelBoard,
     PanelCall,
@@ -230,11 +231,25 @@ class Session:
     ) -> ResolvedAction:
         """Return what a person's selection means; ``confirm`` is to be asked first.
 
+        A response is looked up in the document of the panel's pending question, if there is
+        one: that, and not the last update, is what the person answers.
+
         Raises:
             PanelError: There is no such panel or action, or it changed since ``revision``.
         """
-        view = self._board.view(panel_id)
+        view = self._asking(panel_id, action_id) or self._board.view(panel_id)
         return resolve_action(view, action_id, block=block, item=item, revision=revision)
+
+    def _asking(self, panel_id: str, action_id: str) -> PanelView | None:
+        """Return the panel as its pending question shows it, for an action that responds."""
+        for question in self.questions():
+            if question.panel == panel_id:
+                declaration, _ = self._board.resolve(
+                    question.owner, question.tool_call_id, panel_id
+                )
+                if any(a.id == action_id and a.kind == "response" for a in declaration.actions):
+                    return _as_view(question, declaration)
+        return None
 
     async def run_action(
         self,
@@ -321,6 +336,21 @@ def _stored(revision: PanelRevision) -> StoredPanel:
         state=revision.state,
         tool_call_id=revision.tool_call_id,
     )
+
+
+def _as_view(question: Question, declaration: PanelDeclaration) -> PanelView:
+    chat = declaration.placement == "chat"
+    revision = PanelRevision(
+        owner=question.owner,
+        panel=declaration.id,
+        instance=question.tool_call_id if chat else None,
+        revision=question.revision,
+        state="open",
+        document=freeze(question.document),
+        at=question.created_at,
+        tool_call_id=question.tool_call_id,
+    )
+    return PanelView(declaration, revision, committed=False)
 
 
 def _of_hook(receipt: HookReceipt, at: int) -> Receipt:

@@ -195,6 +195,17 @@ async def test_calls_at_the_same_time_lose_nothing(session: Session) -> None:
     assert labels == ["n0", "n1", "n2", "n3"]
 
 
+async def test_a_list_that_is_too_large_for_its_panel_is_refused_whole(session: Session) -> None:
+    """64 KiB of panel: with its code, and nothing has changed."""
+    with trio.fail_after(SECONDS):
+        await _call(session, todos=[{"label": "A"}])
+        notes = [{"label": "B" * 200, "note": "n" * 500} for _ in range(99)]
+        result = await _call(session, todos=notes)
+        kept = await _call(session)
+    assert (result.is_error, result.code) == (True, "panel_too_large")
+    assert [i["label"] for i in kept.content[0]["value"]["todos"]] == ["A"]
+
+
 async def test_a_person_clears_finished_items_by_the_panels_action(session: Session) -> None:
     """The action is an ordinary call of the tool with its own source."""
     with trio.fail_after(SECONDS):

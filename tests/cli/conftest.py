@@ -1,12 +1,18 @@
-"""A home of its own for every test, and two ways to run ``raw`` in it."""
+"""A home of its own for every test, and three ways to run ``raw`` in it."""
 
 from __future__ import annotations
 
+import codecs
+import fcntl
 import json
 import os
+import select
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+import termios
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +24,7 @@ from raw_exec.cli.main import cli
 
 Invoke = Callable[..., Result]
 RunRaw = Callable[..., "subprocess.CompletedProcess[str]"]
+AtTerminal = Callable[..., AbstractContextManager["Terminal"]]
 
 APPEND_NOTES = {
     "api_version": 2,
@@ -140,5 +147,75 @@ def raw(home: Home) -> RunRaw:
             timeout=60,
             start_new_session=True,
         )
+
+    return run
+
+
+class Terminal:
+    """The person's side of a terminal."""
+
+    def __init__(self, fd: int, process: subprocess.Popen[bytes]) -> None:
+        self.fd = fd
+        self.process = process
+        self.shown = ""
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
+
+    def read_until(self, text: str, seconds: float = 60) -> str:
+        """Return what was shown up to ``text`` since the last time."""
+        deadline = time.monotonic() + seconds
+        while text not in self.shown:
+            left = deadline - time.monotonic()
+            assert left > 0, f"{text!r} was not shown, but {self.shown!r}"
+            if select.select([self.fd], [], [], left)[0]:
+                assert self._read(), f"the end came after {self.shown!r}"
+        before, _, self.shown = self.shown.partition(text)
+        return before.replace("\r\n", "\n")
+
+    def type(self, text: str) -> None:
+        """Type at the keyboard."""
+        os.write(self.fd, text.encode())
+
+    def _read(self) -> bool:
+        """Read what is there, or return False when the last program has closed its side."""
+        try:
+            self.shown += self._decoder.decode(os.read(self.fd, 65536))
+        except OSError:
+            return False
+        return True
+
+    def finish(self) -> tuple[int, str]:
+        """Return the exit status and standard output; what was shown until then is in ``shown``."""
+        while select.select([self.fd], [], [], 60)[0] and self._read():
+            pass
+        stdout, _ = self.process.communicate(timeout=60)
+        return self.process.returncode, stdout.decode()
+
+
+@pytest.fixture
+def at_terminal(home: Home) -> AtTerminal:
+    """Run ``raw`` at a terminal; only standard output is piped."""
+
+    def become_foreground() -> None:
+        os.setsid()
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+    @contextmanager
+    def run(*args: str) -> Iterator[Terminal]:
+        ours, theirs = os.openpty()
+        with subprocess.Popen(
+            [sys.executable, "-m", "raw_exec", *args],
+            stdin=theirs,
+            stdout=subprocess.PIPE,
+            stderr=theirs,
+            cwd=home.work,
+            env=home.env,
+            preexec_fn=become_foreground,
+        ) as process:
+            os.close(theirs)
+            try:
+                yield Terminal(ours, process)
+            finally:
+                process.kill()
+                os.close(ours)
 
     return run

@@ -5,13 +5,10 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import select
 import signal
 import subprocess
 import sys
 import termios
-import time
-from contextlib import contextmanager
 
 import pytest
 
@@ -37,68 +34,6 @@ EFFECTS = {
     },
     "required": ["files"],
 }
-
-
-class Terminal:
-    """The person's side of a terminal."""
-
-    def __init__(self, fd: int, process: subprocess.Popen[bytes]) -> None:
-        self.fd = fd
-        self.process = process
-        self.shown = ""
-
-    def read_until(self, text: str, seconds: float = 60) -> str:
-        """Return what was shown up to ``text`` since the last time."""
-        deadline = time.monotonic() + seconds
-        while text not in self.shown:
-            left = deadline - time.monotonic()
-            assert left > 0, f"{text!r} was not shown, but {self.shown!r}"
-            if select.select([self.fd], [], [], left)[0]:
-                try:
-                    self.shown += os.read(self.fd, 65536).decode()
-                except OSError:
-                    raise AssertionError(f"the end came after {self.shown!r}") from None
-        before, _, self.shown = self.shown.partition(text)
-        return before.replace("\r\n", "\n")
-
-    def type(self, text: str) -> None:
-        """Type at the keyboard."""
-        os.write(self.fd, text.encode())
-
-    def finish(self) -> tuple[int, str]:
-        """Return the exit status and standard output."""
-        stdout, _ = self.process.communicate(timeout=60)
-        return self.process.returncode, stdout.decode()
-
-
-@pytest.fixture
-def at_terminal(home):
-    """Run ``raw`` at a terminal; only standard output is piped."""
-
-    def become_foreground() -> None:
-        os.setsid()
-        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-
-    @contextmanager
-    def run(*args: str):
-        ours, theirs = os.openpty()
-        with subprocess.Popen(
-            [sys.executable, "-m", "raw_exec", *args],
-            stdin=theirs,
-            stdout=subprocess.PIPE,
-            stderr=theirs,
-            cwd=home.work,
-            env=home.env,
-            preexec_fn=become_foreground,
-        ) as process:
-            os.close(theirs)
-            try:
-                yield Terminal(ours, process)
-            finally:
-                process.kill()
-                os.close(ours)
-
-    return run
 
 
 @pytest.fixture

@@ -79,15 +79,19 @@ def python_tool(root: Path, source: str, **fields: Any) -> None:
     write_config(root, ["t"])
 
 
+def stream_tool(root: Path, language: str) -> None:
+    if language == "esm":
+        require_node()
+    write_tool(root, "t", STREAM[language], language=language, panels=PANELS)
+    write_config(root, ["t"])
+
+
 @pytest.mark.parametrize("language", ["python", "esm"])
 async def test_updates_are_seen_live_and_kept_with_the_result(
     tmp_path: Path, language: str
 ) -> None:
     """Streaming shows at once; the history has it with the call."""
-    if language == "esm":
-        require_node()
-    write_tool(tmp_path, "t", STREAM[language], language=language, panels=PANELS)
-    write_config(tmp_path, ["t"])
+    stream_tool(tmp_path, language)
     seen: list[tuple[int, bool]] = []
 
     async def show(view: PanelView) -> None:
@@ -102,12 +106,15 @@ async def test_updates_are_seen_live_and_kept_with_the_result(
     assert seen[-1] == (1, True)
 
 
+@pytest.mark.parametrize("language", ["python", "esm"])
 @pytest.mark.parametrize(
     ("how", "code"), [("fail", "handler_error"), ("die", "worker_crashed"), ("hang", "timeout")]
 )
-async def test_an_update_is_kept_however_its_call_ends(tmp_path: Path, how: str, code: str) -> None:
+async def test_an_update_is_kept_however_its_call_ends(
+    tmp_path: Path, how: str, code: str, language: str
+) -> None:
     """Errors included: a person has seen it."""
-    python_tool(tmp_path, STREAM["python"])
+    stream_tool(tmp_path, language)
     with trio.fail_after(SECONDS):
         async with opened(tmp_path) as session:
             timeout = 1.0 if how == "hang" else None
@@ -118,9 +125,10 @@ async def test_an_update_is_kept_however_its_call_ends(tmp_path: Path, how: str,
     assert [(panel.panel, panel.revision) for panel in kept] == [("agent/t#p", 1)]
 
 
-async def test_a_call_that_is_given_up_is_kept_as_aborted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("language", ["python", "esm"])
+async def test_a_call_that_is_given_up_is_kept_as_aborted(tmp_path: Path, language: str) -> None:
     """Its panel too; the cancellation goes on when that is stored."""
-    python_tool(tmp_path, STREAM["python"])
+    stream_tool(tmp_path, language)
     shown = trio.Event()
 
     async def show(_view: PanelView) -> None:
@@ -184,19 +192,41 @@ async def test_a_rejected_block_never_fails_the_tool(
     assert [receipt.body["code"] for receipt in receipts] == [code]
 
 
-async def test_an_update_after_the_handler_settled_reaches_nothing(tmp_path: Path) -> None:
-    """A thread that was left behind has lost its context."""
-    source = (
-        "kept = []\n"
-        "def handler(args, context):\n"
-        "    kept.append(context)\n"
-        "    try:\n"
-        "        kept[0].panels.update('p', {'op': 'replace', 'document': {'blocks': []}})\n"
-        "    except Exception as exc:\n"
-        "        return {'content': [{'type': 'text', 'text': exc.code}]}\n"
-        "    return {'content': []}\n"
-    )
-    python_tool(tmp_path, source)
+LATE = {
+    "python": """
+kept = []
+def handler(args, context):
+    kept.append(context)
+    try:
+        kept[0].panels.update('p', {'op': 'replace', 'document': {'blocks': []}})
+    except Exception as exc:
+        return {'content': [{'type': 'text', 'text': exc.code}]}
+    return {'content': []}
+""",
+    "esm": """
+let kept;
+export async function handler(args, context) {
+  kept ??= context;
+  try {
+    await kept.panels.update('p', { op: 'replace', document: { blocks: [] } });
+  } catch (error) {
+    return { content: [{ type: 'text', text: error.code }] };
+  }
+  return { content: [] };
+}
+""",
+}
+
+
+@pytest.mark.parametrize("language", ["python", "esm"])
+async def test_an_update_after_the_handler_settled_reaches_nothing(
+    tmp_path: Path, language: str
+) -> None:
+    """A thread or a promise that was left behind has lost its context."""
+    if language == "esm":
+        require_node()
+    write_tool(tmp_path, "t", LATE[language], language=language, panels=PANELS)
+    write_config(tmp_path, ["t"])
     with trio.fail_after(SECONDS):
         async with opened(tmp_path) as session:
             await session.dispatch("t", {})

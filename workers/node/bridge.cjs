@@ -1110,7 +1110,8 @@ function ask(id, method, prepare, options, errorName = 'VariableError') {
       return;
     }
     const rid = ++lastRid;
-    const request = { __proto__: null, answer: resolve, fail: reject, errorName };
+    const isCheck = method === 'vars.validate_env_refs';
+    const request = { __proto__: null, answer: resolve, fail: reject, errorName, isCheck };
     if (signal !== undefined && signal !== null) {
       const give = () => {
         delete pendingRequests[rid];
@@ -1143,7 +1144,8 @@ function takeReply(message) {
   const request = pendingRequests[message.rid];
   if (request === undefined) return; // Its signal was aborted.
   delete pendingRequests[message.rid];
-  if (message.ok) request.answer(message.value === null ? undefined : message.value);
+  // A check that found nothing answers with nothing; a panel without data is null.
+  if (message.ok) request.answer(request.isCheck ? undefined : message.value);
   else request.fail(requestError(request.errorName, message.error.code, message.error.message));
 }
 

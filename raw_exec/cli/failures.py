@@ -44,6 +44,7 @@ __all__ = [
 
 EXIT_USAGE = 2
 EXIT_VALIDATION = 3
+EXIT_REFUSED = 4
 EXIT_WORKER = 5
 EXIT_SANDBOX = 7
 EXIT_CONFLICT = 8
@@ -55,12 +56,18 @@ _BY_CLASS: tuple[tuple[type[RawExecError], int], ...] = (
     (PolicyError, EXIT_USAGE),
     (ManifestError, EXIT_VALIDATION),
     (SchemaError, EXIT_VALIDATION),
-    (ContractError, EXIT_CONFLICT),
     (SandboxError, EXIT_SANDBOX),
     (WorkerError, EXIT_WORKER),
     (InternalError, EXIT_BUG),
 )
 _BY_CODE = {"node_missing": EXIT_SANDBOX}
+_BY_REGISTRY_CODE = {
+    "BAD_USER_INPUT": EXIT_VALIDATION,
+    "FORBIDDEN": EXIT_REFUSED,
+    "UNAUTHENTICATED": EXIT_REFUSED,
+    "CLI_PUBLISHING_DISABLED": EXIT_REFUSED,
+}
+"""Of refusals of the contract registry; the others are conflicts."""
 
 
 class Interrupted(RawExecError):
@@ -78,6 +85,8 @@ def exit_status_of(exc: BaseException) -> int:
         return EXIT_BUG
     if exc.code in _BY_CODE:
         return _BY_CODE[exc.code]
+    if isinstance(exc, ContractError):
+        return _BY_REGISTRY_CODE.get(getattr(exc, "graphql_code", ""), EXIT_CONFLICT)
     if isinstance(exc, CallRefused | WorkerError):
         from ..dispatch.outcome import CODES, ToolResult, exit_status
 
@@ -135,7 +144,9 @@ def report(exc: BaseException, settings: Settings) -> int:
         text = f"{exc.where}: " if exc.where else ""
         text += f"{len(problems)} problems"
         more = [str(problem) for problem in problems]
-    settings.output.error(text, hints=(exc.hint,) if exc.hint else (), more=more)
+    # What a registry says ends with what to do already.
+    hints = (exc.hint,) if exc.hint and not text.endswith(exc.hint) else ()
+    settings.output.error(text, hints=hints, more=more)
     if os.environ.get("RAW_EXEC_DEBUG"):
         traceback.print_exception(exc)
     return status

@@ -122,6 +122,13 @@ def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> 
         "vars": ("vars:vars_group", "List and read the variables of an agent."),
         "hooks": ("hooks:hooks", "List, check and try the hooks of an agent."),
         "panels": ("panels:panels", "Look at the panels that a session kept."),
+        "contract": ("contract:contract", "Author tool contracts, and compare tools with them."),
+        "prompt": ("prompt:prompt", "Author prompts, and pin tool contracts to them."),
+        "add": ("project:add", "Add a prompt to the project, with the tools it pins."),
+        "install": ("project:install", "Install the project's prompts as the lock says."),
+        "update": ("project:update", "Resolve constraints anew, of all prompts or of some."),
+        "remove": ("project:remove", "Remove a prompt from the project, its lock and its cache."),
+        "generate": ("project:generate", "Generate typed bindings from what is installed."),
         "registry": ("registry:registry", "Serve a registry of tool contracts, and administer it."),
         "doctor": ("doctor:doctor", "Show what this host can enforce, and what is missing."),
         "completion": ("completion:completion", "Print a shell completion script."),
@@ -144,7 +151,7 @@ def cli() -> None:
     \b
     Exit status: 0 ok, 1 the tool returned an error, 2 usage or configuration,
     3 validation, 4 refused by policy or approval, 5 worker crash or protocol,
-    6 timeout or limit, 7 sandbox unavailable, 130 interrupted.
+    6 timeout or limit, 7 sandbox unavailable, 8 registry conflict, 130 interrupted.
     """
 
 

@@ -24,6 +24,9 @@ _PER_SECOND = 20.0
         "member": ("registry_people:member", "Say who belongs to a workspace, and as what."),
         "device": ("registry_keys:device", "Approve or deny programs that want to log in."),
         "key": ("registry_keys:key", "Make, list and revoke API keys."),
+        "login": ("registry_login:login", "Log in to a server, and keep its key."),
+        "logout": ("registry_login:logout", "Revoke the key of a login, and forget it."),
+        "whoami": ("registry_login:whoami", "Say which registry is asked, and as whom."),
     },
 )
 @common_options

@@ -1,0 +1,89 @@
+"""The two kinds of registry: a file, and a server's application asked without a socket."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+import trio
+
+from raw_exec.contracts.client import RemoteRegistry, Transport
+from raw_exec.contracts.client.embedded import EmbeddedRegistry
+from raw_exec.contracts.model import Principal
+from raw_exec.contracts.server import make_app
+from raw_exec.contracts.service import create_key, set_workspace
+from raw_exec.contracts.store import Store
+
+
+class AppTransport(Transport):
+    """Hands requests to an ASGI application instead of the network."""
+
+    def __init__(self, app: Any, token: str | None) -> None:
+        super().__init__("http://registry.test", token)
+        self._app = app
+
+    def _send(
+        self, path: str, data: bytes, headers: Mapping[str, str]
+    ) -> tuple[int, Any, float | None]:
+        sent: list[Any] = []
+        given = {"Content-Type": "application/json", **headers}
+        if self._token is not None:
+            given["Authorization"] = f"Bearer {self._token}"
+        scope = {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": "POST",
+            "scheme": "http",
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": b"",
+            "root_path": "",
+            "headers": [(k.lower().encode(), v.encode()) for k, v in given.items()],
+            "client": ("192.0.2.1", 5),
+            "server": ("test", 80),
+        }
+        messages = [{"type": "http.request", "body": data, "more_body": False}]
+
+        async def receive() -> Any:
+            return messages.pop(0) if messages else {"type": "http.disconnect"}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        async def run() -> None:
+            with trio.fail_after(30):
+                await self._app(scope, receive, send)
+
+        trio.run(run)
+        start, *rest = sent
+        body = b"".join(message.get("body", b"") for message in rest)
+        return start["status"], self._decode(body, start["status"]), None
+
+
+@pytest.fixture
+def remote_of() -> Callable[[Store, str | None], RemoteRegistry]:
+    """Return a function that makes a client of a store's server: ``remote_of(store, token)``."""
+
+    def remote_of(store: Store, token: str | None) -> RemoteRegistry:
+        app = make_app(store, public_url="http://registry.test")
+        return RemoteRegistry(AppTransport(app, token))
+
+    return remote_of
+
+
+@pytest.fixture
+def remote(store, people, remote_of) -> RemoteRegistry:
+    """A member of ``@acme``, over a server whose workspaces let command lines publish."""
+    operator = Principal.operator()
+    for workspace in ("acme", "vendor"):
+        store.write(lambda s, w=workspace: set_workspace(s, operator, w, cli_publishing=True))
+    token = store.write(lambda s: create_key(s, operator, email="both@else.test")).token
+    return remote_of(store, token)
+
+
+@pytest.fixture
+def embedded(store, people) -> EmbeddedRegistry:
+    """Whoever holds the database, with the same people in it."""
+    return EmbeddedRegistry(store, "registry.db")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -37,6 +38,7 @@ from .pool import (
 )
 from .pool.calls import RequestHandler, RequestRefused
 from .private_root import open_private_root
+from .profiles import ProjectedTools, profile_named, project_tools
 from .sandbox import SandboxPlan, descriptor_plan, explain_path
 from .sessions import Session, SessionKeeper, open_keeper, open_session
 from .tools import Tool, ToolRegistry, derive_tool_plan, load_registry
@@ -44,6 +46,7 @@ from .variables import VariableService, open_variables
 
 __all__ = ["Runtime", "RuntimeStatistics", "RuntimeTools", "open_runtime"]
 
+_log = logging.getLogger(__name__)
 
 _JOB_TOOL = "builtin/process"
 _MAX_SPECS = 4096
@@ -83,9 +86,31 @@ class RuntimeTools:
         """Digest over the model-visible definitions and the sources of the selected tools."""
         return self._runtime.loaded.cache_key
 
-    def definitions(self) -> list[dict[str, Any]]:
-        """Return name, description and input schema of each visible tool."""
-        return self._runtime.loaded.definitions()
+    def definitions(self, profile: str | None = None) -> list[dict[str, Any]]:
+        """Return name, description and input schema of each visible tool.
+
+        Args:
+            profile: A provider, for example ``"anthropic"``: returns what to send to it as
+                ``tools``. A tool that it can't be told of is left out, with a warning in the
+                log; ``projected`` says which and why.
+
+        Raises:
+            ConfigError: ``unknown_profile``.
+        """
+        if profile is None:
+            return self._runtime.loaded.definitions()
+        projected = self.projected(profile)
+        for withheld in projected.withheld:
+            _log.warning("withheld from %s: %s", profile, withheld)
+        return projected.definitions
+
+    def projected(self, profile: str) -> ProjectedTools:
+        """Return the visible tools as a provider is told of them, and those it can't be.
+
+        Raises:
+            ConfigError: ``unknown_profile``.
+        """
+        return project_tools(self._runtime.loaded.tools, profile_named(profile))
 
     async def dispatch(
         self,

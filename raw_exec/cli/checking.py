@@ -24,11 +24,18 @@ from ..errors import (
     SandboxError,
     WorkerError,
 )
-from ..manifest import load_tool
+from ..manifest import ToolManifest, load_tool
 from ..manifest.tool import TOOL_ID, TOOL_NAME
 from ..manifest.tree import MANIFEST_NAME
 from ..policy import parse_rules
 from ..pool import LoadFailure, WorkerSpec
+from ..profiles import (
+    LINT_PROFILES,
+    PROFILES,
+    Profile,
+    description_warnings,
+    project_input,
+)
 from ..sandbox import descriptor_plan
 from ..schema.portability import find_portability_warnings
 from ..tools import Tool, ToolRoots, bind_tool, tool_roots
@@ -73,6 +80,8 @@ class CheckReport:
         exports: What the module exports, ``None`` when that could not be found out.
         problems: Each with ``stage``, ``where``, ``pointer``, ``message``, ``line``, ``column``.
         warnings: What may not work everywhere.
+        providers: By provider profile: ``ok``; ``problems``, for which it is withheld from that
+            provider; ``told``, the limits that are said in words; and ``warnings``.
     """
 
     target: str
@@ -86,6 +95,7 @@ class CheckReport:
     exports: list[str] | None = None
     problems: list[dict[str, Any]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    providers: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -199,6 +209,7 @@ def load_target(config: Config, target: Target) -> tuple[CheckReport, Tool | Non
             manifest.compiled_input, base_pointer="/input_schema"
         )
     ]
+    report.providers = {name: _fit(manifest, PROFILES[name]) for name in LINT_PROFILES}
     # A folder outside of the roots has no identity, so no rule is about it.
     rules = config.agent.rules if target.source is not None else parse_rules([])
     try:
@@ -208,6 +219,17 @@ def load_target(config: Config, target: Target) -> tuple[CheckReport, Tool | Non
         return report, None
     report.profile = tool.profile if target.source is not None else None
     return report, tool
+
+
+def _fit(manifest: ToolManifest, profile: Profile) -> dict[str, Any]:
+    """Say how a tool fits a model provider."""
+    found = project_input(manifest, profile)
+    return {
+        "ok": not found.problems,
+        "problems": [{"pointer": p.pointer, "message": p.message} for p in found.problems],
+        "told": list(found.told),
+        "warnings": list(description_warnings(manifest.description, profile)),
+    }
 
 
 async def check_tool(runtime: Runtime, tool: Tool, report: CheckReport) -> None:

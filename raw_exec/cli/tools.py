@@ -15,6 +15,10 @@ __all__ = ["tools"]
     cls=LazyGroup,
     lazy={
         "list": ("tools_list:list_tools", "List the selected tools."),
+        "definitions": (
+            "tools_definitions:definitions",
+            "Print what to send to a model provider as its list of tools.",
+        ),
         "new": ("tools_new:new", "Write a new tool folder that works as it is."),
         "check": ("tools_check:check", "Check tools without running their handlers."),
         "call": ("tools_call:call", "Call a tool and print its result."),

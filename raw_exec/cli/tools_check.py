@@ -26,8 +26,9 @@ def check(ctx: click.Context, targets: tuple[str, ...]) -> int:
     PATH is a tool folder anywhere, ID an identity (local/word_count) or the ID of a selected
     tool. Without either, every selected tool is checked. Looked at: the manifest, its
     schemas, the rules about it, whether the module loads and what it exports, and what is
-    legal but not portable. The module is imported in the descriptor engine and in a sandboxed
-    process without writes, network or processes, and no handler is called.
+    legal but not portable, for each model provider. The module is imported in the descriptor
+    engine and in a sandboxed process without writes, network or processes, and no handler is
+    called.
 
     Exit status: 0 when all is well, 3 when there are problems, 2 for a target that does not
     exist.
@@ -86,6 +87,12 @@ def _print(settings: Settings, report: CheckReport) -> None:
                 out.line(f"      {line}")
     for text in report.warnings:
         out.line(f"      warning: {text}", style="warning")
+    for name, fit in report.providers.items():
+        for problem in fit["problems"]:
+            text = f"{problem['pointer']}: {problem['message']}"
+            out.line(f"      withheld from {name}: {text}", style="warning")
+        for text in fit["warnings"]:
+            out.line(f"      warning: {text}", style="warning")
 
 
 def _engine(report: CheckReport) -> str:

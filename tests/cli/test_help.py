@@ -98,4 +98,4 @@ def test_completion_offers_commands(raw):
     env = {"_RAW_COMPLETE": "bash_complete", "COMP_WORDS": "raw tools ", "COMP_CWORD": "2"}
     done = raw(env=env)
     names = [line.split(",")[-1] for line in done.stdout.splitlines()]
-    assert names == ["list", "new", "check", "call", "verify", "explain"]
+    assert names == ["list", "definitions", "new", "check", "call", "verify", "explain"]

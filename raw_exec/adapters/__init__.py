@@ -1,0 +1,1 @@
+"""Ways in for programs that are not written in trio, and for other protocols."""

@@ -10,6 +10,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -21,12 +22,11 @@ from ..hooks import SessionDecision
 from ..interactions import Acknowledgement, Adapter, CallbackAdapter, Question
 from ..panels import PanelView, ResolvedAction
 from ..pool import NodeRuntime
-from ..profiles import ProjectedTools
 from ..runtime import Runtime as NativeRuntime
 from ..runtime import RuntimeStatistics
 from ..sessions import Session as NativeSession
 from .asyncio_bridge import call_in_loop, call_in_thread, wait_for_thread
-from .opening import native_thread, session_manager
+from .opening import ToolsView, hold_session, native_thread, returning
 from .thread import Held, LoopThread
 
 __all__ = ["AsyncioAbortSignal", "Runtime", "RuntimeTools", "Session", "open_runtime"]
@@ -57,30 +57,8 @@ class AsyncioAbortSignal(AbortSignal):
         await call_in_thread(self._loop, self._native.wait)
 
 
-class RuntimeTools:
+class RuntimeTools(ToolsView):
     """The selected tools of a runtime: what a model is shown and what it may call."""
-
-    def __init__(self, loop: LoopThread[NativeRuntime]) -> None:
-        self._loop = loop
-        self._native = loop.resource.registry
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Model-visible names in selection order, denied tools left out."""
-        return self._native.names
-
-    @property
-    def cache_key(self) -> str:
-        """Digest over the model-visible definitions and the sources of the selected tools."""
-        return self._native.cache_key
-
-    def definitions(self, profile: str | None = None) -> list[dict[str, Any]]:
-        """See ``raw_exec.Runtime.registry.definitions``."""
-        return self._native.definitions(profile)
-
-    def projected(self, profile: str) -> ProjectedTools:
-        """See ``raw_exec.Runtime.registry.projected``."""
-        return self._native.projected(profile)
 
     async def dispatch(
         self,
@@ -138,7 +116,7 @@ class Runtime:
 
     async def statistics(self) -> RuntimeStatistics:
         """Return counts as of now."""
-        return await self.run(lambda runtime: _returning(runtime.statistics))
+        return await self.run(lambda runtime: returning(runtime.statistics))
 
     def open_session(
         self,
@@ -160,10 +138,9 @@ class Runtime:
             if on_panel is not None:
                 show = call_in_loop(asyncio.get_running_loop(), on_panel)
 
-            async def opening() -> tuple[NativeSession, Held[NativeSession]]:
-                manager = session_manager(self._native, session_id, resume, cwd, show)
-                return await self._loop.hold(manager)
-
+            opening = partial(
+                hold_session, self._loop, session_id, resume=resume, cwd=cwd, on_panel=show
+            )
             return Session(self._loop, *await call_in_thread(self._loop, opening))
 
         return _Opening(start)
@@ -195,7 +172,7 @@ class Session:
         return await call_in_thread(self._loop, lambda: function(self._native))
 
     async def _read(self, function: Callable[[], T]) -> T:
-        return await call_in_thread(self._loop, lambda: _returning(function))
+        return await call_in_thread(self._loop, lambda: returning(function))
 
     async def dispatch(self, name: str, arguments: Any, **options: Any) -> ToolResult:
         """Take one call through every step. Options are those of the native ``dispatch``."""
@@ -356,7 +333,3 @@ def _approver(
         return answer
 
     return ask
-
-
-async def _returning(function: Callable[[], T]) -> T:
-    return function()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
@@ -22,11 +23,10 @@ from ..hooks import SessionDecision
 from ..interactions import Acknowledgement, Adapter, CallbackAdapter, Question
 from ..panels import PanelView, ResolvedAction
 from ..pool import NodeRuntime
-from ..profiles import ProjectedTools
 from ..runtime import Runtime as NativeRuntime
 from ..runtime import RuntimeStatistics
 from ..sessions import Session as NativeSession
-from .opening import native_thread, refuse_to_wait, session_manager
+from .opening import ToolsView, hold_session, native_thread, refuse_to_wait, returning
 from .thread import Held, LoopThread
 
 __all__ = ["Runtime", "RuntimeTools", "Session", "open_runtime"]
@@ -51,34 +51,8 @@ def _call(loop: LoopThread[Any], function: Callable[[], Awaitable[T]]) -> T:
     return submission.result()
 
 
-async def _returning(function: Callable[[], T]) -> T:
-    return function()
-
-
-class RuntimeTools:
+class RuntimeTools(ToolsView):
     """The selected tools of a runtime: what a model is shown and what it may call."""
-
-    def __init__(self, loop: LoopThread[NativeRuntime]) -> None:
-        self._loop = loop
-        self._native = loop.resource.registry
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Model-visible names in selection order, denied tools left out."""
-        return self._native.names
-
-    @property
-    def cache_key(self) -> str:
-        """Digest over the model-visible definitions and the sources of the selected tools."""
-        return self._native.cache_key
-
-    def definitions(self, profile: str | None = None) -> list[dict[str, Any]]:
-        """See ``raw_exec.Runtime.registry.definitions``."""
-        return self._native.definitions(profile)
-
-    def projected(self, profile: str) -> ProjectedTools:
-        """See ``raw_exec.Runtime.registry.projected``."""
-        return self._native.projected(profile)
 
     def dispatch(
         self,
@@ -151,7 +125,7 @@ class Runtime(_Closing):
 
     def statistics(self) -> RuntimeStatistics:
         """Return counts as of now."""
-        return _call(self._loop, lambda: _returning(self._native.statistics))
+        return _call(self._loop, lambda: returning(self._native.statistics))
 
     def open_session(
         self,
@@ -169,10 +143,9 @@ class Runtime(_Closing):
         """
         show = None if on_panel is None else _InThread(on_panel)
 
-        async def opening() -> tuple[NativeSession, Held[NativeSession]]:
-            manager = session_manager(self._native, session_id, resume, cwd, show)
-            return await self._loop.hold(manager)
-
+        opening = partial(
+            hold_session, self._loop, session_id, resume=resume, cwd=cwd, on_panel=show
+        )
         return Session(self._loop, *_call(self._loop, opening))
 
     def close(self) -> None:
@@ -203,7 +176,7 @@ class Session(_Closing):
         return _call(self._loop, lambda: function(self._native))
 
     def _read(self, function: Callable[[], T]) -> T:
-        return _call(self._loop, lambda: _returning(function))
+        return _call(self._loop, lambda: returning(function))
 
     def dispatch(self, name: str, arguments: Any, **options: Any) -> ToolResult:
         """Take one call through every step. Options are those of the native ``dispatch``."""

@@ -208,7 +208,7 @@ def _values(old: _Schema, new: _Schema, at: str) -> Iterator[_Found]:
     if had and has:
         was = {_key(value): value for value in _value_list(old)}
         now = {_key(value): value for value in _value_list(new)}
-        for key in now.keys() - was.keys():
+        for key in sorted(now.keys() - was.keys()):
             yield pointer, keyword, f"the value {shown(now[key])} is new", "widens"
         for key in sorted(was.keys() - now.keys()):
             yield pointer, keyword, f"the value {shown(was[key])} is gone", "narrows"
@@ -313,7 +313,11 @@ def _required(old: _Schema, new: _Schema, at: str) -> Iterator[_Found]:
 
 def _alternative(old: _Schema, new: _Schema, at: str, role: Role) -> _Found | None:
     """Compare a schema with alternatives of which it is one, such as itself or null."""
-    for plain, several, effect in ((old, new, "widens"), (new, old, "narrows")):
+    pairs: tuple[tuple[_Schema, _Schema, Effect], ...] = (
+        (old, new, "widens"),
+        (new, old, "narrows"),
+    )
+    for plain, several, effect in pairs:
         combiner = _only_branches(several)
         if combiner is None or _only_branches(plain) is not None:
             continue
@@ -323,12 +327,7 @@ def _alternative(old: _Schema, new: _Schema, at: str, role: Role) -> _Found | No
             apart = combiner == "anyOf" or all(_are_disjoint(branch, one) for one in others)
             if apart and not any(found[3] != "text" for found in _walk(plain, branch, at, role)):
                 what = "one of several alternatives now" if plain is old else "the only one left"
-                return (
-                    f"{at}/{combiner}",
-                    combiner,
-                    f"what was accepted is {what}",
-                    ("widens" if effect == "widens" else "narrows"),
-                )
+                return f"{at}/{combiner}", combiner, f"what was accepted is {what}", effect
     return None
 
 

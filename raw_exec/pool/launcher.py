@@ -13,7 +13,6 @@ Rules
 
 from __future__ import annotations
 
-import array
 import contextlib
 import json
 import os
@@ -32,6 +31,7 @@ from ..errors import InternalError, SandboxError, WorkerBroken
 from ..private_root import remove_tree
 from ..text import escape_text
 from .child import Child, ExitNotice
+from .descriptors import close_all, received, rights_of
 from .nursery import open_service_nursery
 from .processes import reap, start_launcher, wait_dead
 
@@ -176,11 +176,11 @@ class Launcher:
         # Race: a cancelled spawn would lose a live process, so the exchange is shielded;
         # the launcher bounds it, and its death ends the wait.
         with trio.CancelScope(shield=True):
-            message, received = await self._ask(
+            message, leftover = await self._ask(
                 request, f"spawn:{ident}", [fds[target] for target in targets]
             )
             if message["op"] == "spawn_failed":
-                _close_all(received)
+                close_all(leftover)
                 raise _spawn_error(message)
         child: Child = message["child"]  # a short program may have ended by now
         return child
@@ -250,6 +250,16 @@ class Launcher:
             if not connection.dead.is_set():
                 connection.process.kill()
                 await connection.dead.wait()
+
+    def let_go_after_fork(self) -> None:
+        """Close a forked child's copy of the socket; this object is of no use there.
+
+        The launcher ends every tree when its parent is gone, which it can't see while a child
+        of that parent holds the socket open.
+        """
+        connection = self._connection
+        if connection is not None and connection.sock.fileno() >= 0:
+            os.close(connection.sock.detach())
 
     # -- internals ---------------------------------------------------------
 
@@ -340,10 +350,9 @@ class Launcher:
                 step="protocol",
                 hint="grant a common parent directory instead of many paths",
             )
-        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
         try:
             async with connection.send_lock:
-                await connection.sock.sendmsg([data], rights)
+                await connection.sock.sendmsg([data], rights_of(fds))
         except OSError as exc:
             raise WorkerBroken("worker_crashed", f"the launcher is gone: {exc}") from exc
 
@@ -397,9 +406,9 @@ class Launcher:
                 )
             except OSError:
                 return
-            fds = _received(rights)
+            fds = received(rights)
             if not data:
-                _close_all(fds)
+                close_all(fds)
                 return
             _take_log(stderr_fd, log)
             message = json.loads(data)
@@ -407,7 +416,7 @@ class Launcher:
                 message = {"op": "error", "message": f"{message['op']} came cut: {_OUT_OF_FDS}"}
             if message.get("op") == "error":  # nobody knows what it left undone
                 connection.refusal = str(message["message"])
-                _close_all(fds)
+                close_all(fds)
                 return
             self._handle(connection, message, fds)
 
@@ -415,7 +424,7 @@ class Launcher:
         op = message.get("op")
         if op == "exited":
             child = connection.children.pop(message["id"], None)
-            _close_all(fds)
+            close_all(fds)
             if child is not None:
                 child.end(ExitNotice(**{name: message[name] for name in _NOTICE_FIELDS}))
             return
@@ -441,7 +450,7 @@ class Launcher:
             key = str(op)
         answer = connection.answers.get(key)
         if answer is None:
-            _close_all(fds)
+            close_all(fds)
             return
         answer.message, answer.fds = message, fds
         answer.event.set()
@@ -485,16 +494,3 @@ def _take_log(fd: int, log: bytearray) -> None:
     with contextlib.suppress(BlockingIOError):
         log += os.read(fd, 8192)
         del log[:-_MAX_LOG_BYTES]
-
-
-def _received(rights: list[tuple[int, int, bytes]]) -> list[int]:
-    fds = array.array("i")
-    for level, kind, data in rights:
-        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-            fds.frombytes(data[: len(data) - len(data) % fds.itemsize])
-    return list(fds)
-
-
-def _close_all(fds: Sequence[int]) -> None:
-    for fd in fds:
-        os.close(fd)

@@ -206,7 +206,7 @@ class _Writer:
         beside = [key for key in node.schema if key not in _ANNOTATIONS and key != "$ref"]
         if node.pointer == "":
             beside = [key for key in beside if key != "type"]
-        if beside and len(node.edges) + len(beside) > 0:
+        if beside:
             self._problem(
                 node, f"/{beside[0]}", "nothing can stand beside '$ref' here; write it as one"
             )

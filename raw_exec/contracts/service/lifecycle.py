@@ -36,6 +36,7 @@ __all__ = [
 ]
 
 Row = TypeVar("Row", ToolVersionRow, PromptVersionRow)
+Found = TypeVar("Found")
 
 
 def _owner(model: type[Row]) -> InstrumentedAttribute[str]:
@@ -109,7 +110,7 @@ def _find_exact(session: Session, model: type[Row], owner: str, version: str) ->
     return session.scalar(select(model).where(_owner(model) == owner, model.version == version))
 
 
-def need_version(found: Row | None, ref: str, constraint: str | None) -> Row:
+def need_version(found: Found | None, ref: str, constraint: str | None) -> Found:
     """Return what was found, or raise ``NotFound`` (``version_unknown``)."""
     if found is None:
         if constraint == DRAFT:

@@ -83,10 +83,7 @@ def get_prompt_version(
 ) -> PromptVersion:
     """Like ``find_prompt_version``, but raise ``NotFound`` when nothing matches."""
     found = find_prompt_version(session, principal, workspace, name, constraint, status=status)
-    if found is None:
-        need_version(None, f"@{workspace}/{name}", constraint)
-    assert found is not None  # noqa: S101 - raised above
-    return found
+    return need_version(found, f"@{workspace}/{name}", constraint)
 
 
 def list_prompt_versions(

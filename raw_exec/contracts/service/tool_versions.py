@@ -85,10 +85,7 @@ def get_tool_version(
 ) -> ToolVersion:
     """Like ``find_tool_version``, but raise ``NotFound`` when nothing matches."""
     found = find_tool_version(session, principal, workspace, name, constraint, status=status)
-    if found is None:
-        need_version(None, f"@{workspace}/{name}", constraint)
-    assert found is not None  # noqa: S101 - raised above
-    return found
+    return need_version(found, f"@{workspace}/{name}", constraint)
 
 
 def list_tool_versions(

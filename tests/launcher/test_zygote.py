@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import socket
+
 import pytest
 
 from workers.launcher import zygote as module
+from workers.launcher.protocol import send
 from workers.launcher.steps import StepFailed
 from workers.launcher.zygote import Zygote
 
@@ -61,3 +66,20 @@ def test_after_a_while_it_is_tried_again(clock: _Clock) -> None:
         zygote.check()
     clock.now += 61
     zygote.check()
+
+
+def test_a_worker_whose_launcher_is_gone_ends_by_itself() -> None:
+    """It waited for its launcher for ever: a process of ours that nobody could end."""
+    # This process does not adopt orphans, so the worker finds another parent, as after a death.
+    pid, zygote = module._start(module)
+    try:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with ours:
+            with theirs:
+                send(zygote, {}, (theirs.fileno(),))
+            ours.settimeout(30)
+            assert ours.recv(1024) == b""
+    finally:
+        zygote.close()
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)

@@ -199,12 +199,15 @@ def _serve(sock: socket.socket, module: ModuleType, launcher: int) -> None:
 
 def _fork_worker(number: int, sock: socket.socket, module: ModuleType, launcher: int) -> NoReturn:
     try:
+        middle = os.getpid()
         if os.fork() == 0:
             sock.close()
             report = socket.socket(fileno=number)
-            while os.getppid() != launcher:
-                # The process between us ends within microseconds.
+            while os.getppid() == middle:
+                # It ends within microseconds.
                 time.sleep(0.0001)
+            if os.getppid() != launcher:
+                os._exit(0)  # nobody is left to confine this, or to end it
             send(report, {"pid": os.getpid()})
             raw, fds = receive(report)
             request = decode_request(raw["request"])

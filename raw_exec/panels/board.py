@@ -9,7 +9,9 @@ Rules
    document, and ``base_revision`` tells a call that another one was quicker.
 3. What a call settles is the last revision that it made of each panel. That may be older than
    one that another call settled before; the highest revision is the panel's.
-4. At most 16 panels have data. Room is made by the closed panel that was updated longest ago,
+4. Of the calls that read a panel before it has data, one may fill it; the others wait for that,
+   so that none replaces what it has not seen. A call that may fill a panel waits for none.
+5. At most 16 panels have data. Room is made by the closed panel that was updated longest ago,
    then by the oldest chat panel of a settled call. A revision number is not given again after
    that: the board remembers it.
 
@@ -22,6 +24,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+import trio
 
 from ..manifest import PanelDeclaration
 from .calls import PanelCall
@@ -94,6 +98,7 @@ class PanelBoard:
         self._implicit = implicit
         self._panels: dict[str, Panel] = {}
         self._revisions: dict[str, int] = {}
+        self._filling: dict[str, tuple[PanelCall, trio.Event]] = {}
         self._changes = 0
         self._restore(restore)
 
@@ -158,6 +163,25 @@ class PanelBoard:
         """Return a panel with data, or ``None``."""
         return self._panels.get(panel_id)
 
+    def first_filling(self, call: PanelCall, panel_id: str) -> trio.Event | None:
+        """Let a call fill a panel without data first, or return what it has to wait for."""
+        if panel_id in self._panels or any(
+            filling is call for filling, _ in self._filling.values()
+        ):
+            return None
+        _, filled = self._filling.setdefault(panel_id, (call, trio.Event()))
+        return None if self._filling[panel_id][0] is call else filled
+
+    def stop_filling(self, call: PanelCall) -> None:
+        """Let another call fill what this one was to fill first."""
+        for panel_id in [key for key, (filling, _) in self._filling.items() if filling is call]:
+            self._filled(panel_id)
+
+    def _filled(self, panel_id: str) -> None:
+        _, filled = self._filling.pop(panel_id, (None, None))
+        if filled is not None:
+            filled.set()
+
     def change(
         self,
         declaration: PanelDeclaration,
@@ -204,6 +228,7 @@ class PanelBoard:
             self._panels[panel_id] = panel
             self._revisions.pop(panel_id, None)
             self._declared.setdefault(call.owner, {})[declaration.id] = declaration
+            self._filled(panel_id)
         panel.state, panel.document, panel.latest = state, document, latest
         self._touch(panel)
         self._show(panel)

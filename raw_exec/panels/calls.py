@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+import trio
+
 from ..manifest import PanelDeclaration
 from ..text import escape_text
 from .checks import Fields, anything, check_fields, integer, one_of
@@ -100,6 +102,19 @@ class PanelCall:
             return None
         return {"revision": found.latest.revision, "document": found.latest.document}
 
+    def first_filling(self, panel: Any) -> trio.Event | None:
+        """Say what to wait for before ``get``: another call may be about to fill the panel.
+
+        Returns:
+            ``None`` when there is nothing to wait for; ask again after waiting.
+
+        Raises:
+            PanelError: As ``get`` does.
+        """
+        self._check_streaming()
+        _, panel_id = self._board.resolve(self.owner, self.tool_call_id, panel)
+        return self._board.first_filling(self, panel_id)
+
     def apply_results(self, blocks: Sequence[Mapping[str, Any]], *, only: bool) -> list[str]:
         """Apply the panel blocks of the result, and end streaming.
 
@@ -143,6 +158,7 @@ class PanelCall:
             return ()
         self._streaming = False
         self._settled = True
+        self._board.stop_filling(self)
         revisions = tuple(self._last.values())
         self._board.settle(revisions)
         return revisions

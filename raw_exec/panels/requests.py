@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import trio
+
 from ..pool import RequestRefused
 from ..values import thaw
 from .calls import PanelCall
@@ -16,6 +18,9 @@ from .errors import PanelError
 __all__ = ["METHOD_PREFIX", "answer_panel_request"]
 
 METHOD_PREFIX: Final = "panels."
+_FIRST_SECONDS: Final = 5.0
+"""How long ``panels.get`` waits for another call that is to fill the panel first."""
+
 _FIELDS: Final = {"panels.update": {"panel", "body"}, "panels.get": {"panel"}}
 
 
@@ -41,6 +46,9 @@ async def answer_panel_request(panels: PanelCall | None, method: str, params: An
     try:
         if method == "panels.update":
             return panels.update(params["panel"], params["body"])
+        with trio.move_on_after(_FIRST_SECONDS):
+            while (filled := panels.first_filling(params["panel"])) is not None:
+                await filled.wait()
         return thaw(panels.get(params["panel"]))
     except PanelError as exc:
         raise RequestRefused(exc.code, str(exc)) from None

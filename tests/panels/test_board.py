@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+import trio
+import trio.testing
 from panels.boards import OWNER, Clock, call, make_board, replace, todo
 
 from raw_exec.manifest import PanelDeclaration
 from raw_exec.panels import PanelBoard, PanelCall, PanelError, PanelRevision
 from raw_exec.panels.board import MAX_SESSION_PANELS
+from raw_exec.panels.requests import answer_panel_request
 
 
 def code_of(panels: PanelCall, panel: object, body: object) -> str:
@@ -457,3 +462,82 @@ def test_view_of_an_unknown_panel_is_panel_unknown() -> None:
     with pytest.raises(PanelError) as caught:
         board.view("todo")
     assert caught.value.code == "panel_unknown"
+
+
+def test_a_panel_without_data_is_first_filled_by_one_call() -> None:
+    """Another call waits for the first one's data; none waits twice over, so none for ever."""
+    board, _ = make_board()
+    first, second = call(board, "c1"), call(board, "c2")
+    assert first.first_filling("todo") is None
+    assert first.get("todo") is None
+    assert first.first_filling("todo") is None
+    waiting = second.first_filling("todo")
+    assert waiting is not None
+    assert not waiting.is_set()
+    first.update("todo", replace(todo(("a", "pending"))))
+    assert waiting.is_set()
+    assert second.first_filling("todo") is None
+
+
+@pytest.mark.parametrize("end", ["settle", "apply_results"])
+def test_a_first_call_that_ends_without_data_gives_its_turn_away(end: str) -> None:
+    """However it ends."""
+    board, _ = make_board()
+    first, second, third = (call(board, f"c{n}") for n in range(3))
+    assert first.first_filling("todo") is None
+    waiting = second.first_filling("todo")
+    assert waiting is not None
+    if end == "settle":
+        first.settle()
+    else:
+        first.apply_results([], only=False)
+        first.settle()
+    assert waiting.is_set()
+    assert second.first_filling("todo") is None
+    assert third.first_filling("todo") is not None
+
+
+def test_a_call_that_fills_one_panel_waits_for_no_other() -> None:
+    """Two calls that each fill a panel and read the other's must not wait for each other."""
+    declared = {OWNER: [PanelDeclaration("a", "A"), PanelDeclaration("b", "B")]}
+    board, _ = make_board(declarations=declared)
+    one, two = call(board, "c1"), call(board, "c2")
+    assert one.first_filling("a") is None
+    assert two.first_filling("b") is None
+    assert one.first_filling("b") is None
+    assert two.first_filling("a") is None
+
+
+def test_chat_panels_are_each_calls_own_and_wait_for_nobody() -> None:
+    """One instance for each call."""
+    board, _ = make_board()
+    assert call(board, "c1").first_filling("inline") is None
+    assert call(board, "c2").first_filling("inline") is None
+
+
+async def test_a_handler_reads_what_another_call_was_about_to_write() -> None:
+    """``panels.get`` of the second call is answered once the first has filled the panel."""
+    board, _ = make_board()
+    first, second = call(board, "c1"), call(board, "c2")
+    seen: list[Any] = []
+
+    async def read(panels: PanelCall) -> None:
+        seen.append(await answer_panel_request(panels, "panels.get", {"panel": "todo"}))
+
+    await read(first)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(read, second)
+        await trio.testing.wait_all_tasks_blocked()
+        assert seen == [None]
+        first.update("todo", replace(todo(("a", "pending"))))
+    assert seen[1]["revision"] == 1
+
+
+async def test_a_handler_does_not_wait_for_ever_for_another_call(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """One that read a panel and goes on without writing it holds the others up for a while."""
+    board, _ = make_board()
+    first, second = call(board, "c1"), call(board, "c2")
+    for panels in (first, second):
+        assert await answer_panel_request(panels, "panels.get", {"panel": "todo"}) is None

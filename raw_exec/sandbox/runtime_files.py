@@ -133,11 +133,12 @@ def node_files(binary: str | Path, *, base_data_bytes: int = 0) -> RuntimeFiles:
 def python_files() -> RuntimeFiles:
     """Return the files of a Python worker: the standard library, the worker, msgpack.
 
-    The worker is forked, not executed, so nothing has to be executable. Installed
-    packages of the supervisor's own environment are not included.
+    The worker is forked, not executed, so nothing has to be executable; a plan with processes
+    makes what can be read executable too, the interpreter included. Installed packages of the
+    supervisor's own environment are not included.
     """
     binary = Path(sys.executable).resolve()
-    read = [*_library_directories(binary), *_DATA]
+    read = [str(binary), *_library_directories(binary), *_DATA]
     # "platstdlib" would be the virtual environment, with every installed package.
     read.append(sysconfig.get_path("stdlib"))
     read += [entry for entry in sys.path if entry.endswith("lib-dynload")]

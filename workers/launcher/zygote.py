@@ -181,6 +181,8 @@ def _serve(sock: socket.socket, module: ModuleType, launcher: int) -> None:
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    # The link in a virtual environment does not exist in a worker's file system.
+    sys.executable = os.path.realpath(sys.executable)
     gc.collect()
     gc.disable()
     gc.freeze()

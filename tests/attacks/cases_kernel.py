@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 from raw_exec.text import escape_text
 from tests.attacks.lab import Lab
@@ -30,7 +31,12 @@ def _powerless(ran: Ran) -> str | None:
     report = ran.report
     # An id that a user namespace does not map is invalid there.
     refused = report["=setuid"] in ("EPERM", "EINVAL") and report["=setgroups"] == "EPERM"
-    held = all(int(c, 16) == 0 for c in report["=caps"]) and report["=nnp"] == "1"
+    inheritable, permitted, effective, bounding, ambient = (int(c, 16) for c in report["=caps"])
+    # Only a privileged process may shrink the bounding set. It bounds what running a program may
+    # give, which with no_new_privs is nothing.
+    bounded = bounding == 0 or (ran.tier == "baseline" and os.geteuid() != 0)
+    held = not (inheritable or permitted or effective or ambient) and bounded
+    held = held and report["=nnp"] == "1"
     return None if refused and held and report["=seccomp"] == "2" else str(report)
 
 

@@ -75,11 +75,15 @@ class Document:
         """Whether nothing has been found wrong yet."""
         return not self._found
 
-    def problems(self) -> tuple[Problem, ...]:
-        """Return all problems in the order of the text, with line and column."""
+    def problems(self, *, located: bool = True) -> tuple[Problem, ...]:
+        """Return all problems in the order of the text, with line and column.
+
+        Args:
+            located: Without, they have neither, and the text is not looked at.
+        """
         out: list[Problem] = []
         for pointer, message, at in dict.fromkeys(self._found):
-            if len(out) < _MAX_LOCATED:
+            if located and len(out) < _MAX_LOCATED:
                 line, column = locate(self.text, pointer, at=at)
                 out.append(Problem(pointer, message, line, column))
             else:

@@ -1,6 +1,13 @@
 """Asking a person, or a program on their behalf, before a call runs."""
 
-from .request import AbortSignal, Answer, ApprovalRequest, Approver, normalise_answer
+from .request import (
+    AbortSignal,
+    Answer,
+    ApprovalRequest,
+    Approver,
+    NobodyToAsk,
+    normalise_answer,
+)
 from .terminal import TerminalApprover, render_request
 
 __all__ = [
@@ -8,6 +15,7 @@ __all__ = [
     "Answer",
     "ApprovalRequest",
     "Approver",
+    "NobodyToAsk",
     "TerminalApprover",
     "normalise_answer",
     "render_request",

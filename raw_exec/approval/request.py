@@ -8,7 +8,18 @@ from typing import Any, Literal, TypeAlias
 
 import trio
 
-__all__ = ["AbortSignal", "Answer", "ApprovalRequest", "Approver", "normalise_answer"]
+__all__ = [
+    "AbortSignal",
+    "Answer",
+    "ApprovalRequest",
+    "Approver",
+    "NobodyToAsk",
+    "normalise_answer",
+]
+
+
+class NobodyToAsk(Exception):
+    """Raised by an approver that can reach nobody for this call: ``approval_required``."""
 
 
 class AbortSignal:
@@ -46,6 +57,11 @@ class ApprovalRequest:
         tool_call_id: The call's ID.
         signal: Set when the call is given up while the question is open.
         rule: The rule that asks: index, match, and what it matched.
+        changes: What the call changed on its copy-on-write view, when the question is whether
+            to commit that: ``path``, ``action``, ``kind``, ``declared``. ``None`` when the
+            question is whether to run it.
+        change_count: How many there are; ``changes`` lists the first of very many.
+        diff: The changes as a unified diff, escaped, cut with a mark when it is long.
     """
 
     identity: str
@@ -55,6 +71,9 @@ class ApprovalRequest:
     tool_call_id: str
     signal: AbortSignal
     rule: dict[str, Any] | None = None
+    changes: tuple[dict[str, Any], ...] | None = None
+    change_count: int = 0
+    diff: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the seed's fields under the seed's names, without the signal."""
@@ -66,6 +85,10 @@ class ApprovalRequest:
         }
         if self.effects is not None:
             fields["effects"] = self.effects
+        if self.changes is not None:
+            fields["changes"] = [dict(change) for change in self.changes]
+            fields["changeCount"] = self.change_count
+            fields["diff"] = self.diff
         return fields
 
 

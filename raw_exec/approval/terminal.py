@@ -19,12 +19,15 @@ __all__ = ["TerminalApprover", "render_request"]
 
 _MAX_SHOWN_LINES = 60
 _MAX_LINE_CHARS = 400
+_MAX_SHOWN_CHANGES = 200
 
 
 def render_request(request: ApprovalRequest) -> str:
     """Return the question as plain lines: identity, then arguments, then effects, apart."""
+    reviewing = request.changes is not None
     lines = [
-        f"Approve {escape_text(request.identity, keep_newlines=False)}"
+        f"{'Commit the changes of' if reviewing else 'Approve'}"
+        f" {escape_text(request.identity, keep_newlines=False)}"
         f" (called as {escape_text(request.name, keep_newlines=False)})?"
     ]
     if request.rule is not None:
@@ -37,7 +40,25 @@ def render_request(request: ApprovalRequest) -> str:
     else:
         lines.append("  intended effects, as the tool describes them:")
         lines += _render_json(request.effects)
+    lines += _render_changes(request)
     return "\n".join(lines)
+
+
+def _render_changes(request: ApprovalRequest) -> list[str]:
+    if request.changes is None:
+        return []
+    lines = [f"  what it changed, {request.change_count} in all, not committed yet:"]
+    for change in request.changes[:_MAX_SHOWN_CHANGES]:
+        mark = "" if change["declared"] else "  (not described)"
+        what = f"{change['action']} {change['kind']} {change['path']}{mark}"
+        lines.append("    " + escape_text(what, keep_newlines=False))
+    hidden = request.change_count - min(len(request.changes), _MAX_SHOWN_CHANGES)
+    if hidden > 0:
+        lines.append(f"    … [{hidden} more changes not shown]")
+    if request.diff:
+        lines.append("  as a diff:")
+        lines += ["    " + escape_text(line) for line in request.diff.splitlines()]
+    return lines
 
 
 def _render_json(value: Any) -> list[str]:
@@ -73,7 +94,8 @@ class TerminalApprover:
         async with self._lock:
             self._write(render_request(request) + "\n")
             while True:
-                self._write("  run it? [y]es / [n]o: ")
+                what = "run it" if request.changes is None else "commit them"
+                self._write(f"  {what}? [y]es / [n]o: ")
                 # A thread that waits for a key can't be stopped; it ends with the process.
                 line = await trio.to_thread.run_sync(self._read, abandon_on_cancel=True)
                 word = line.strip().lower()

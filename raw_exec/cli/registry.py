@@ -79,13 +79,14 @@ def serve(
     """
     settings = settings_of(ctx)
     try:
-        from ..contracts.server import ServerLimits, make_app, open_listener, run_server, url_of
+        from ..contracts.server import ServerLimits, make_app
+        from ..serving import is_loopback, open_listener, run_server, url_of
     except ModuleNotFoundError as exc:
         raise missing_extra(exc) from exc
 
     with open_database(db) as store, open_listener(host, port) as listener:
         url = url_of(listener)
-        if not (host == "localhost" or host.startswith("127.") or host == "::1"):
+        if not is_loopback(host):
             settings.output.warning(
                 f"{host} is reached from other machines, and keys travel unencrypted; "
                 "put a proxy with TLS in front"

@@ -58,4 +58,4 @@ def call_ms(asked: float | None, configured: int) -> int:
         return configured
     if not asked > 0:
         raise ConfigError("option_invalid", f"timeout_seconds must be over 0, got {asked}")
-    return min(configured, max(1, int(asked * 1000)))
+    return max(1, int(min(asked * 1000, configured)))

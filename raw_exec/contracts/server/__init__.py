@@ -5,6 +5,5 @@ Needs the packages of the extra ``contracts``. Contract source: registry wire in
 
 from .app import make_app
 from .limits import ServerLimits
-from .serving import open_listener, run_server, url_of
 
-__all__ = ["ServerLimits", "make_app", "open_listener", "run_server", "url_of"]
+__all__ = ["ServerLimits", "make_app"]

@@ -24,13 +24,13 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from ...jsontext import JsonTextError, parse
+from ...serving import RateLimiter
 from ..errors import Invalid, RegistryError, StoreError
 from ..model import Client
 from ..service import DeviceLogin, DevicePoll, poll_device, start_device_login
 from ..store import Store
 from .executing import Answer, Caller, error_body, execute, load_schema
 from .limits import ServerLimits
-from .rates import RateLimiter
 
 __all__ = ["make_app"]
 

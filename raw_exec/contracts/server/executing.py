@@ -10,14 +10,20 @@ Contract source: registry wire interface §1.3: refusals are answered with 200 a
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 from ariadne import EnumType, graphql_sync, make_executable_schema
-from graphql import ASTValidationRule, DocumentNode, GraphQLError, GraphQLSchema, TypeInfo, validate
+from graphql import (
+    DocumentNode,
+    GraphQLError,
+    GraphQLSchema,
+    NoSchemaIntrospectionCustomRule,
+    specified_rules,
+)
 
 from ...errors import Problem
 from ..errors import Invalid, RegistryError, Unauthenticated
@@ -34,7 +40,8 @@ from ..model import (
 from ..service import authenticate
 from ..store import Store
 from .context import RequestContext
-from .limits import Budget, ServerLimits, parse_document
+from .documents import InvalidDocument, read_document
+from .limits import Budget, ServerLimits
 from .mutations import mutation
 from .queries import READING_TYPES, SCALARS
 
@@ -44,7 +51,7 @@ _log = logging.getLogger("raw_exec.registry")
 _silent = logging.getLogger("raw_exec.registry.refusals")
 _silent.disabled = True  # refusals are answers; what is our fault is logged below
 
-_MAX_VALIDATION_ERRORS: Final = 20
+_RULES: Final = (*specified_rules, NoSchemaIntrospectionCustomRule)
 _ENUMS: Final = (
     EnumType("ToolVersionStatus", Status),
     EnumType("PromptVersionStatus", Status),
@@ -111,20 +118,20 @@ def execute(
         return Answer(401 if isinstance(exc, Unauthenticated) else 200, error_body(exc))
     context = RequestContext(store, principal, caller.workspace, Budget(limits, now))
 
-    def read_document(_context: Any, data: dict[str, Any]) -> DocumentNode:
-        return parse_document(data["query"], limits)
-
     try:
         _, result = graphql_sync(
             schema,
             body,
             context_value=context,
-            query_parser=read_document,
-            query_validator=_validate,
-            introspection=False,
+            query_document=_document_of(schema, body, limits),
+            query_validator=_is_validated,
             error_formatter=_format_error,
             logger=_silent,
         )
+    except GraphQLError as exc:
+        return Answer(200, {"data": None, "errors": [_format_error(exc)]})
+    except InvalidDocument as exc:
+        return Answer(200, {"data": None, "errors": [_format_error(one) for one in exc.errors]})
     except RecursionError:
         refused = Invalid("query_too_deep", "the query is nested too deeply", hint="simplify it")
         return Answer(200, error_body(refused))
@@ -140,14 +147,15 @@ def _authenticate(store: Store, caller: Caller) -> Principal:
     return store.read(lambda s: authenticate(s, caller.token, client=caller.client))
 
 
-def _validate(
-    schema: GraphQLSchema,
-    document_ast: DocumentNode,
-    rules: Collection[type[ASTValidationRule]] | None = None,
-    max_errors: int | None = None,
-    type_info: TypeInfo | None = None,
-) -> list[GraphQLError]:
-    return validate(schema, document_ast, rules, max_errors=_MAX_VALIDATION_ERRORS)
+def _document_of(schema: GraphQLSchema, body: object, limits: ServerLimits) -> DocumentNode | None:
+    """Return the document of a request; ``None`` for a body without one, which is told later."""
+    text = body.get("query") if isinstance(body, dict) else None
+    return read_document(schema, text, limits, _RULES) if text and isinstance(text, str) else None
+
+
+def _is_validated(*_args: Any, **_named: Any) -> list[GraphQLError]:
+    # Security: only documents of ``_document_of`` get here, and those passed every rule.
+    return []
 
 
 def error_body(exc: RegistryError) -> dict[str, Any]:

@@ -81,6 +81,25 @@ def _tool(_root: None, info: Info, *, tool_name: Any) -> Tool:
     return context.read(service.get_tool, context.workspace, checked_id(tool_name))
 
 
+@query.field("toolVersion")
+def _one_tool_version(
+    _root: None,
+    info: Info,
+    *,
+    tool_name: Any,
+    constraint: str | None = None,
+    status: Status | None = None,
+) -> ToolVersion | None:
+    context = context_of(info)
+    return context.read(
+        service.find_tool_version,
+        context.workspace,
+        checked_id(tool_name),
+        None if constraint is None else checked_id(constraint),
+        status=status,
+    )
+
+
 @query.field("tools")
 def _tools(
     _root: None, info: Info, *, pagination: dict[str, int], search: str | None = None

@@ -219,8 +219,9 @@ async def test_a_full_disk_is_told_and_nothing_is_half_written(
 
 SERVER = """
     import os, signal, sys
-    from raw_exec.contracts.server import make_app, open_listener, run_server, url_of
+    from raw_exec.contracts.server import make_app
     from raw_exec.contracts.store import open_store
+    from raw_exec.serving import open_listener, run_server, url_of
 
     class Dying:
         def __init__(self, store):

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+# Fixtures, found by name: here, so that every folder shares one server.
+from postgres import new_postgres_url, postgres_server, postgres_url  # noqa: F401
 from raw_exec.errors import WorkerError
 from raw_exec.pool import find_node
 from requires import require, require_node
@@ -86,5 +88,6 @@ def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / ".config"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(home / ".cache"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(home / ".local" / "state"))
     for name in ("RAW_AGENT", "NO_COLOR", "RAW_EXEC_DEBUG"):
         monkeypatch.delenv(name, raising=False)

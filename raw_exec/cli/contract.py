@@ -195,7 +195,8 @@ def dump(ctx: click.Context, registry: str | None, ref: str, folder: str, force:
 
     Six files: input-schema.json, output-schema.json (when there is one), description.md,
     README.md, metadata.yaml, and tool.yaml, which is only for reading. Each goes back with a
-    command of its own.
+    command of its own. With --force, an output-schema.json of an earlier dump is removed when
+    the version has none.
     """
     from ..contracts.names import parse_ref
     from ..contracts.yamltext import write_yaml
@@ -222,7 +223,7 @@ def dump(ctx: click.Context, registry: str | None, ref: str, folder: str, force:
             }
         ),
     }
-    root = write_folder(folder, files, force=force)
+    root = write_folder(folder, files, force=force, optional=("output-schema.json",))
     value = {
         "directory": str(root),
         "files": sorted(files),

@@ -129,6 +129,8 @@ def add(
     with _asking(settings, registry, loaded) as ask:
         done = add_entry(loaded, entry, ask)
     _tell(settings, [done])
+    if loaded.outputs:
+        settings.output.note("next: raw generate")
 
 
 @registry_command("install")

@@ -153,6 +153,7 @@ def rename(ctx: click.Context, registry: str | None, prompt: str, tool: str, ali
             tool_name=pinned.name,
             alias=alias,
         )
+    settings.output.note(f"renamed @{pinned.workspace}/{pinned.name} to {alias} on {changed.ref}")
     _show(settings, changed)
 
 
@@ -175,4 +176,5 @@ def remove(ctx: click.Context, registry: str | None, prompt: str, tool: str) -> 
             tool_workspace=pinned.workspace,
             tool_name=pinned.name,
         )
+    settings.output.note(f"removed @{pinned.workspace}/{pinned.name} from {changed.ref}")
     _show(settings, changed)

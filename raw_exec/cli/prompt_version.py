@@ -157,7 +157,8 @@ def dump(ctx: click.Context, registry: str | None, ref: str, folder: str, force:
     """Write a version into a folder.
 
     Templates go into files/, beside them output-schema.json, README.md, metadata.yaml,
-    model-config.yaml, and tools.yaml with the pins, which is only for reading.
+    model-config.yaml, and tools.yaml with the pins, which is only for reading. With --force,
+    what an earlier dump wrote and this version does not have is removed.
     """
     from ..contracts.names import check_file_name, parse_ref
     from ..contracts.yamltext import write_yaml
@@ -191,7 +192,8 @@ def dump(ctx: click.Context, registry: str | None, ref: str, folder: str, force:
         for pin in found.pins
     ]
     files["tools.yaml"] = write_yaml({"tools": pins})
-    root = write_folder(folder, files, force=force)
+    optional = ("output-schema.json", "model-config.yaml", "files/*.mustache")
+    root = write_folder(folder, files, force=force, optional=optional)
     value = {
         "directory": str(root),
         "files": sorted(files),

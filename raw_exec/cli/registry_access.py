@@ -130,8 +130,15 @@ def open_target(settings: Settings, named: str | None, project: str | None = Non
 
     address = find_address(settings, named, project)
     settings.output.detail(f"registry: {_shown(address)}")
-    is_url = address.startswith(("http://", "https://"))
-    return open_registry(address, _token_for(address) if is_url else None)
+    token = None
+    if address.startswith(("http://", "https://")):
+        token = _token_for(address)
+        if token is None:
+            settings.output.note(
+                f"no key for {_shown(address)}, so only what is public is there; "
+                f"to log in: raw registry login {_shown(address)}"
+            )
+    return open_registry(address, token)
 
 
 def _shown(address: str) -> str:
@@ -255,8 +262,14 @@ def show_page(
         settings.output.note(none if page.total == 0 else f"none here of {page.total}")
 
 
-def write_folder(folder: str, files: dict[str, str], *, force: bool) -> Path:
+def write_folder(
+    folder: str, files: dict[str, str], *, force: bool, optional: tuple[str, ...] = ()
+) -> Path:
     """Write files into a folder that is new, empty, or may be overwritten.
+
+    Args:
+        optional: Patterns of files that an earlier dump may have left there; those that are
+            not written now are removed, so that the folder says what the version says.
 
     Raises:
         ConfigError: ``folder_not_empty`` or ``folder_unwritable``.
@@ -271,6 +284,10 @@ def write_folder(folder: str, files: dict[str, str], *, force: bool) -> Path:
                 where=str(root),
                 hint="name another folder, or overwrite with --force",
             )
+        for pattern in optional:
+            for left in root.glob(pattern):
+                if str(left.relative_to(root)) not in files:
+                    left.unlink()
         for name, text in files.items():
             target = root / name
             target.parent.mkdir(exist_ok=True)

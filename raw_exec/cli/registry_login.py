@@ -94,7 +94,11 @@ def logout(ctx: click.Context, url: str | None, force: bool) -> None:
         state = "not valid any more"
     except StoreError as exc:
         if not force:
-            raise
+            raise StoreError(
+                exc.code,
+                exc.message.removesuffix(f"; {exc.hint}"),
+                hint="try again later, or forget the key here with --force; it stays valid then",
+            ) from exc
         settings.output.warning(f"the key is still valid: {exc.message}")
         state = "not revoked"
     known.remove(base)

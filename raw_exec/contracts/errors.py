@@ -95,7 +95,8 @@ class PublishingDisabled(Forbidden):
         super().__init__(
             "CLI_PUBLISHING_DISABLED",
             f"publishing from the command line is disabled for workspace @{workspace}",
-            hint="an owner or admin of it has to switch it on",
+            hint="an owner or admin of it has to switch it on; where the registry runs, that is "
+            f"raw registry workspace set {workspace} --cli-publishing on",
         )
 
 

@@ -3,7 +3,7 @@
 A folder fits a contract exactly when a model is told the same about both. It is compatible
 when it accepts at least every argument that the contract allows, under the same name.
 
-Contract source: issue 6.7; ``raw.tool-api/2`` for folders, which declare no output schema.
+Contract source: ``raw.tool-api/2`` for folders, which declare no output schema.
 """
 
 from __future__ import annotations

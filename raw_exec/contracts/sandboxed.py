@@ -2,7 +2,8 @@
 
 ``SandboxedTools(runtime.registry, ToolExecutionError)["fetch-page"]`` is an implementation
 for ``dispatch_tool_async``: it gives the arguments to the runtime, where they take every step
-of a call (schema, validation, effects, rules, approval, sandbox).
+of a call (schema, validation, effects, rules, approval, sandbox). ``BlockingTools`` is the same
+for ``dispatch_tool``, on a runtime of ``raw_exec.blocking``.
 
 A refusal and a failure are raised as the generated file's ``ToolExecutionError``, whose text
 the model may read: it is the text that a model gets from ``dispatch`` itself. The exception's
@@ -11,19 +12,22 @@ cause is a ``ToolFailed`` with the whole result.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from typing import Any, Literal, Protocol
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from ..dispatch import ToolResult
 from ..errors import ContractError
 from ..jsontext import JsonTextError, parse
 
-__all__ = ["SandboxedTool", "SandboxedTools", "ToolFailed"]
+__all__ = ["BlockingTool", "BlockingTools", "SandboxedTool", "SandboxedTools", "ToolFailed"]
 
 Results = Literal["text", "json"]
 
-
 Dispatch = Callable[[str, Any], Awaitable[ToolResult]]
+BlockingDispatch = Callable[[str, Any], ToolResult]
+D = TypeVar("D")
+T = TypeVar("T")
 
 
 class ToolSource(Protocol):
@@ -33,6 +37,15 @@ class ToolSource(Protocol):
     def names(self) -> tuple[str, ...]: ...
 
     def dispatch(self, name: str, arguments: Any, /) -> Awaitable[ToolResult]: ...
+
+
+class BlockingToolSource(Protocol):
+    """What is needed of ``runtime.registry`` of ``raw_exec.blocking``."""
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+
+    def dispatch(self, name: str, arguments: Any, /) -> ToolResult: ...
 
 
 class _Dumps(Protocol):
@@ -51,7 +64,7 @@ class ToolFailed(ContractError):
         self.result = result
 
 
-class SandboxedTool:
+class _Tool(Generic[D]):
     """One tool of a runtime as an implementation of a contract.
 
     Args:
@@ -63,7 +76,7 @@ class SandboxedTool:
 
     def __init__(
         self,
-        dispatch: Dispatch,
+        dispatch: D,
         name: str,
         failure: type[Exception],
         results: Results = "text",
@@ -73,15 +86,7 @@ class SandboxedTool:
         self._failure = failure
         self._results = results
 
-    # The contract's own types are in the generated file; a Protocol there takes this for any.
-    async def __call__(self, input: Any) -> Any:  # noqa: A002 - the bindings' word
-        """Run one call.
-
-        Raises:
-            ToolExecutionError: The call was refused or failed.
-            ContractError: ``result_not_json``, a bug of the tool.
-        """
-        result = await self._dispatch(self._name, _arguments(input))
+    def _value_of(self, result: ToolResult) -> Any:
         if result.is_error:
             cause = ToolFailed(self._name, result)
             raise self._failure(cause.message) from cause
@@ -101,6 +106,35 @@ class SandboxedTool:
             ) from exc
 
 
+# The contract's own types are in the generated file; a Protocol there takes ``Any`` for any.
+
+
+class SandboxedTool(_Tool[Dispatch]):
+    __doc__ = _Tool.__doc__
+
+    async def __call__(self, input: Any) -> Any:  # noqa: A002 - the bindings' word
+        """Run one call.
+
+        Raises:
+            ToolExecutionError: The call was refused or failed.
+            ContractError: ``result_not_json``, a bug of the tool.
+        """
+        return self._value_of(await self._dispatch(self._name, _arguments(input)))
+
+
+class BlockingTool(_Tool[BlockingDispatch]):
+    __doc__ = _Tool.__doc__
+
+    def __call__(self, input: Any) -> Any:  # noqa: A002 - the bindings' word
+        """Run one call and wait for it.
+
+        Raises:
+            ToolExecutionError: The call was refused or failed.
+            ContractError: ``result_not_json``, a bug of the tool.
+        """
+        return self._value_of(self._dispatch(self._name, _arguments(input)))
+
+
 def _arguments(value: Any) -> Any:
     """Return the arguments under their own names, without what the model left out."""
     if isinstance(value, Mapping):
@@ -109,11 +143,55 @@ def _arguments(value: Any) -> Any:
     return model.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
 
-class SandboxedTools(Mapping[str, SandboxedTool]):
+class _Tools(Mapping[str, T], Generic[D, T]):
+    """The tools of a runtime by the names that a prompt's model emits."""
+
+    def __init__(
+        self,
+        known: tuple[str, ...],
+        dispatch: D,
+        failure: type[Exception],
+        names: Mapping[str, str] | None,
+        results: Results,
+    ) -> None:
+        self._dispatch = dispatch
+        self._failure = failure
+        self._results: Results = results
+        self._names = {name: name for name in known} | dict(names or {})
+        for wire_name, name in self._names.items():
+            if name not in known:
+                raise self._missing(wire_name, known)
+
+    @abstractmethod
+    def _tool(self, name: str) -> T:
+        """Return a tool by the runtime's name for it."""
+
+    def __getitem__(self, wire_name: str) -> T:
+        name = self._names.get(wire_name)
+        if name is None:
+            raise self._missing(wire_name, self._names)
+        return self._tool(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    @staticmethod
+    def _missing(wire_name: str, known: Iterable[str]) -> ContractError:
+        return ContractError(
+            "tool_not_selected",
+            f"the runtime has no tool for {wire_name!r:.80}",
+            hint=f"select it; it has {', '.join(known) or 'none'}",
+        )
+
+
+class SandboxedTools(_Tools[Dispatch, SandboxedTool]):
     """The tools of a runtime by the names that a prompt's model emits.
 
     Args:
-        source: ``registry`` of an open runtime.
+        source: ``registry`` of an open runtime; that of ``raw_exec.aio`` will do as well.
         failure: The generated file's ``ToolExecutionError``.
         dispatch: ``dispatch`` of a session, for calls in it.
         names: What the runtime calls a tool whose wire name is another.
@@ -132,31 +210,28 @@ class SandboxedTools(Mapping[str, SandboxedTool]):
         names: Mapping[str, str] | None = None,
         results: Results = "text",
     ) -> None:
-        self._dispatch = dispatch or source.dispatch
-        self._failure = failure
-        self._results = results
-        known = source.names
-        self._names = {name: name for name in known} | dict(names or {})
-        for wire_name, name in self._names.items():
-            if name not in known:
-                raise self._missing(wire_name, known)
+        super().__init__(source.names, dispatch or source.dispatch, failure, names, results)
 
-    def __getitem__(self, wire_name: str) -> SandboxedTool:
-        name = self._names.get(wire_name)
-        if name is None:
-            raise self._missing(wire_name, self._names)
+    def _tool(self, name: str) -> SandboxedTool:
         return SandboxedTool(self._dispatch, name, self._failure, self._results)
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
 
-    def __len__(self) -> int:
-        return len(self._names)
+class BlockingTools(_Tools[BlockingDispatch, BlockingTool]):
+    """The same for programs without an event loop, on a runtime of ``raw_exec.blocking``.
 
-    @staticmethod
-    def _missing(wire_name: str, known: Iterable[str]) -> ContractError:
-        return ContractError(
-            "tool_not_selected",
-            f"the runtime has no tool for {wire_name!r:.80}",
-            hint=f"select it; it has {', '.join(known) or 'none'}",
-        )
+    Args and errors are those of ``SandboxedTools``.
+    """
+
+    def __init__(
+        self,
+        source: BlockingToolSource,
+        failure: type[Exception],
+        *,
+        dispatch: BlockingDispatch | None = None,
+        names: Mapping[str, str] | None = None,
+        results: Results = "text",
+    ) -> None:
+        super().__init__(source.names, dispatch or source.dispatch, failure, names, results)
+
+    def _tool(self, name: str) -> BlockingTool:
+        return BlockingTool(self._dispatch, name, self._failure, self._results)

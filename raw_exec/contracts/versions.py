@@ -25,7 +25,15 @@ import nodesemver
 
 from .errors import Invalid
 
-__all__ = ["DRAFT", "Constraint", "Version", "draft_label", "is_label", "parse_constraint"]
+__all__ = [
+    "DRAFT",
+    "Constraint",
+    "Version",
+    "draft_label",
+    "is_label",
+    "is_plain",
+    "parse_constraint",
+]
 
 DRAFT: Final = "draft"
 """The word that names an entity's open draft, whatever its label."""
@@ -161,6 +169,11 @@ def _group(text: str) -> _Group | None:
     if not inside and not outside:
         return None
     return _Group(" ".join(inside) or "*", tuple(outside))
+
+
+def is_plain(text: str) -> bool:
+    """Return whether a text is the number of a publication."""
+    return _PLAIN.fullmatch(text) is not None
 
 
 def is_label(text: str) -> bool:

@@ -9,12 +9,22 @@ from typing import Any
 import pytest
 
 TOOL, PROMPT = "@acme/fetch-page", "@acme/daily-brief"
+on_both = pytest.mark.parametrize("database", ["sqlite", "postgres"], indirect=True)
 _CONFIG = ("prompt", "version", "set-model-config", f"{PROMPT}@draft")
 SCHEMA = {"type": "object", "properties": {"url": {"type": "string"}}, "required": ["url"]}
 
 
 @pytest.fixture
-def run(invoke, home):
+def database(request, monkeypatch) -> str:
+    """Which database the commands use: this user's file, unless a test asks for the other."""
+    kind = getattr(request, "param", "sqlite")
+    if kind == "postgres":
+        monkeypatch.setenv("RAW_REGISTRY_DB", request.getfixturevalue("postgres_url"))
+    return str(kind)
+
+
+@pytest.fixture
+def run(invoke, home, database):
     """Run a command that works, and return its JSON."""
 
     def run(*args: str, stdin: str | None = None) -> Any:
@@ -41,6 +51,7 @@ def refused(invoke):
     return refused
 
 
+@on_both
 def test_a_contract_is_authored_from_its_creation_to_its_publication(run, home) -> None:
     """Contract: the operations of the command tables."""
     made = run("contract", "create", TOOL, "--description", "Fetches pages")
@@ -199,6 +210,7 @@ def test_a_mistake_is_told_before_any_registry_is_opened(refused, args, expected
     assert refused(*args) == expected
 
 
+@on_both
 def test_a_prompt_is_authored_with_files_pins_and_all(run, refused, home) -> None:
     """Contract: the operations of the command tables."""
     run("contract", "create", TOOL)
@@ -324,6 +336,7 @@ def test_people_read_tables_and_lines(run, invoke) -> None:
         assert (done.exit_code, bool(done.stdout)) == (0, True), args
 
 
+@on_both
 def test_check_and_diff_say_what_breaks(run, invoke, home) -> None:
     """Contract: exact or compatible, and changes by pointer; exit 3 for what does not fit."""
     run("contract", "create", TOOL)

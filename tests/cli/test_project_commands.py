@@ -24,9 +24,12 @@ def run(invoke, home):
 
 
 @pytest.fixture
-def registry(run, home) -> str:
-    """A registry in a file of its own, with a published prompt that pins a draft tool."""
-    db = str(home.root / "registry.db")
+def registry(request, run, home) -> str:
+    """A registry of its own, with a published prompt that pins a tool; a file unless asked."""
+    if getattr(request, "param", "sqlite") == "postgres":
+        db = str(request.getfixturevalue("postgres_url"))
+    else:
+        db = str(home.root / "registry.db")
     run("registry", "user", "add", "ann@example.com", "--db", db)
     run("registry", "workspace", "add", "acme", "--owner", "ann@example.com", "--db", db)
     run("contract", "create", TOOL, "--registry", db)
@@ -70,6 +73,7 @@ def test_a_project_is_added_to_installed_generated_and_emptied(run, invoke, regi
     assert invoke("remove", "@acme/old").exit_code == 2
 
 
+@pytest.mark.parametrize("registry", ["sqlite", "postgres"], indirect=True)
 def test_draft_pins_are_warned_of_on_standard_error_and_in_json(run, invoke, registry) -> None:
     """Contract: `pins draft tool "x"`."""
     run("contract", "version", "draft", TOOL, "--registry", registry)

@@ -60,7 +60,7 @@ def at_once(store: Store, works: list[Callable[[Any], Any]]) -> list[str]:
 
 
 def test_of_many_publishers_one_wins_and_the_others_are_told(any_store: Store, any_people) -> None:
-    """Issue 6.1: two publishers."""
+    """Two publishers."""
     p = any_people
     p.ask(p.member, registry.create_tool, "acme", "t")
     for number in range(1, ROUNDS + 1):
@@ -82,7 +82,7 @@ def test_of_many_publishers_one_wins_and_the_others_are_told(any_store: Store, a
 def test_of_publishers_with_different_numbers_one_gets_the_draft(
     any_store: Store, any_people
 ) -> None:
-    """Issue 6.1: the draft is published once, whatever the numbers."""
+    """The draft is published once, whatever the numbers."""
     p = any_people
     p.ask(p.member, registry.create_tool, "acme", "t")
 
@@ -97,7 +97,7 @@ def test_of_publishers_with_different_numbers_one_gets_the_draft(
 
 @pytest.mark.parametrize("kind", ["tool", "prompt"])
 def test_of_many_drafts_one_is_opened(any_store: Store, any_people, kind: str) -> None:
-    """Issue 6.1: two drafts."""
+    """Two drafts."""
     p = any_people
     create = {"tool": registry.create_tool, "prompt": registry.create_prompt}[kind]
     publish = {"tool": registry.publish_tool_version, "prompt": registry.publish_prompt_version}
@@ -109,7 +109,7 @@ def test_of_many_drafts_one_is_opened(any_store: Store, any_people, kind: str) -
 
 
 def test_of_many_that_create_one_name_one_does(any_store: Store, any_people) -> None:
-    """Issue 6.1: one clear conflict error."""
+    """One clear conflict error."""
     p = any_people
     outcomes = at_once(
         any_store, [lambda s: registry.create_tool(s, p.member, "acme", "t")] * AT_ONCE
@@ -118,7 +118,7 @@ def test_of_many_that_create_one_name_one_does(any_store: Store, any_people) -> 
 
 
 def test_keys_that_different_people_set_at_once_are_all_there(any_store: Store, any_people) -> None:
-    """Issue 6.1: lost metadata update."""
+    """Lost metadata update."""
     p = any_people
     p.ask(p.member, registry.create_tool, "acme", "t")
     p.ask(p.member, registry.create_prompt, "acme", "t")
@@ -144,7 +144,7 @@ def test_keys_that_different_people_set_at_once_are_all_there(any_store: Store, 
 def test_of_edits_of_one_revision_one_is_kept_and_the_others_are_told(
     any_store: Store, any_people
 ) -> None:
-    """Issue 6.1: a read-modify-write that lost is refused instead of overwriting."""
+    """A read-modify-write that lost is refused instead of overwriting."""
     p = any_people
     p.ask(p.member, registry.create_tool, "acme", "t")
     seen = p.ask(p.member, registry.get_tool_version, "acme", "t", "draft").revision

@@ -11,7 +11,7 @@ import pytest
 from raw_exec.contracts.client.embedded import EmbeddedRegistry
 from raw_exec.contracts.errors import Invalid
 from raw_exec.contracts.implementation import check_folder, load_folder, scaffold
-from raw_exec.contracts.sandboxed import SandboxedTools, ToolFailed
+from raw_exec.contracts.sandboxed import BlockingTools, SandboxedTools, ToolFailed
 from raw_exec.dispatch import ToolResult
 from raw_exec.errors import ContractError, ManifestError
 
@@ -210,3 +210,31 @@ async def test_calls_may_go_to_a_session() -> None:
     source, session = Source(), Source({"type": "text", "text": "from a session"})
     tools = SandboxedTools(source, Failure, dispatch=session.dispatch)
     assert (await tools["other"]({}), source.calls) == ("from a session", [])
+
+
+class BlockingSource:
+    """Stands for the registry of a runtime for plain programs."""
+
+    names = Source.names
+
+    def __init__(self, *blocks: dict[str, Any], error: str | None = None) -> None:
+        self.calls: list[tuple[str, Any]] = []
+        self._result = ToolResult(tuple(blocks), error is not None, error, "handler", {}, {}, 0.0)
+
+    def dispatch(self, name: str, arguments: Any) -> ToolResult:
+        self.calls.append((name, arguments))
+        return self._result
+
+
+def test_a_program_without_an_event_loop_has_the_same_tools() -> None:
+    """Contract: sync and async implementations."""
+    source = BlockingSource({"type": "json", "value": [1]})
+    tools = BlockingTools(source, Failure, names={"web": "other"}, results="json")
+    assert (tools["web"](Input()), source.calls) == ([1], [("other", {"class": 1})])
+    assert (list(tools), len(tools)) == (["fetch-page", "other", "web"], 3)
+    failing = BlockingSource({"type": "text", "text": "no such page"}, error="not_found")
+    with pytest.raises(Failure, match="no such page") as caught:
+        BlockingTools(source, Failure, dispatch=failing.dispatch)["other"]({})
+    assert isinstance(caught.value.__cause__, ToolFailed)
+    with pytest.raises(ContractError):
+        BlockingTools(source, Failure)["nothing"]

@@ -116,7 +116,7 @@ def test_a_login_waits_is_approved_and_collected_once(any_store, any_people, clo
 
 
 def test_the_operator_approves_for_a_named_user(store, people) -> None:
-    """Issue 6.3: ``device approve --user EMAIL CODE``; a user only approves for themselves."""
+    """``device approve --user EMAIL CODE``; a user only approves for themselves."""
     p = people
     login = _start(store)
     assert p.refused(p.operator, registry.approve_device, login.user_code).code == "needs_user"

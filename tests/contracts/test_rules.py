@@ -255,7 +255,7 @@ def test_every_rule_has_a_case_and_a_sentence() -> None:
 
 @pytest.mark.parametrize("code", sorted(RULES))
 def test_a_broken_rule_is_refused_by_name_and_says_what_to_do(code: str, people) -> None:
-    """Issue 6.1: every rule is its own named check whose message says what to do."""
+    """Every rule is its own named check whose message says what to do."""
     error = PROVOKED[code](people)
     assert error.code == code
     assert error.hint

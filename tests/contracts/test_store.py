@@ -25,7 +25,7 @@ OPERATOR = Principal.operator()
 
 
 def test_a_new_database_has_the_newest_schema_and_is_opened_again(url: str) -> None:
-    """Issue 6.2: the schema's version is checked."""
+    """The schema's version is checked."""
     for _ in range(2):
         with open_store(url) as store:
             found = store.read(
@@ -58,7 +58,7 @@ def test_a_database_of_a_newer_version_is_refused_untouched(any_store: Store, ur
 
 
 def test_an_older_database_is_migrated_only_when_that_is_allowed(tmp_path: Path) -> None:
-    """Issue 6.2: migrations by Alembic."""
+    """Migrations by Alembic."""
     path = tmp_path / "registry.db"
     open_store(path).close()
     versions = {one.stem.partition("_")[0] for one in (MIGRATIONS / "versions").glob("v*.py")}
@@ -117,7 +117,7 @@ def test_the_file_is_for_its_owner_alone(tmp_path: Path) -> None:
 
 
 def test_an_exception_rolls_everything_back(any_store: Store) -> None:
-    """Issue 6.1: nothing half-written."""
+    """Nothing half-written."""
 
     def half(session) -> None:
         registry.add_user(session, OPERATOR, "me@example.test")

@@ -16,9 +16,6 @@ from pathlib import Path
 
 import pytest
 
-# The PostgreSQL server is the one of the registry's own tests.
-from contracts.conftest import postgres_server, postgres_url  # noqa: F401
-
 from raw_exec.contracts import service as registry
 from raw_exec.contracts.model import Principal, Visibility
 from raw_exec.contracts.store import open_store
@@ -94,7 +91,7 @@ def _server(database: str) -> Iterator[str]:
 def test_every_command_in_scope_succeeds(
     shared: Path, sufleur: Path, database: str, tmp_path: Path
 ) -> None:
-    """Issue 6.3: the acceptance script ends with BAD=0, on SQLite and on PostgreSQL."""
+    """The acceptance script ends with BAD=0, on SQLite and on PostgreSQL."""
     script = shared / "acceptance" / "sufleur_cli.sh"
     raw = shutil.which("raw", path=str(Path(sys.executable).parent)) or (
         f"cd {ROOT} && {sys.executable} -m raw_exec"

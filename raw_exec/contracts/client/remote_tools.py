@@ -59,12 +59,11 @@ class RemoteTools(Requests):
     ) -> ToolVersion | None:
         text = (
             "query ($toolName: ID!, $constraint: String, $status: ToolVersionStatus) { "
-            "tool(toolName: $toolName) { "
-            f"version(constraint: $constraint, status: $status) {{ {TOOL_VERSION} }} }} }}"
+            "toolVersion(toolName: $toolName, constraint: $constraint, status: $status) "
+            f"{{ {TOOL_VERSION} }} }}"
         )
         variables = {"toolName": name, "constraint": constraint, "status": word(status)}
-        value = self._request(workspace, text, "tool", variables)
-        found = decoding(lambda one: one["version"], value)
+        found = self._request(workspace, text, "toolVersion", variables)
         return None if found is None else decoding(read_tool_version, found)
 
     def get_tool_version(

@@ -28,6 +28,7 @@ from ..store.rows import ApiKeyRow, MembershipRow, PromptRow, ToolRow, Workspace
 
 __all__ = [
     "Access",
+    "check_key",
     "check_page",
     "check_principal",
     "enter",
@@ -42,6 +43,8 @@ __all__ = [
 
 MAX_TAKE = 1000
 """Entries of one page."""
+
+_KEY = (ApiKeyRow.id, ApiKeyRow.revoked_at, ApiKeyRow.expires_at)
 
 
 def now(session: Session) -> datetime:
@@ -78,15 +81,56 @@ class Access:
         rules.check_not_a_member(self.workspace.name, self.role)
         rules.check_needs_admin(self.workspace.name, self.role, what)
 
+    def find_tool(self, session: Session, name: str) -> ToolRow:
+        """Return a tool of the workspace, or raise ``NotFound`` (``tool_unknown``)."""
+        row = session.scalar(
+            select(ToolRow).where(ToolRow.workspace_id == self.workspace.id, ToolRow.name == name)
+        )
+        if row is None or not self._reads(row):
+            raise NotFound(
+                "tool_unknown",
+                f"tool @{self.workspace.name}/{name:.64} does not exist or is not visible to you",
+                hint="check its name, or ask for access to its workspace",
+            )
+        return row
+
+    def find_prompt(self, session: Session, name: str) -> PromptRow:
+        """Return a prompt of the workspace, or raise ``NotFound`` (``prompt_unknown``)."""
+        row = session.scalar(
+            select(PromptRow).where(
+                PromptRow.workspace_id == self.workspace.id, PromptRow.name == name
+            )
+        )
+        if row is None or not self._reads(row):
+            raise NotFound(
+                "prompt_unknown",
+                f"prompt @{self.workspace.name}/{name:.214} does not exist or is not visible to "
+                "you",
+                hint="check its name, or ask for access to its workspace",
+            )
+        return row
+
+    def _reads(self, row: ToolRow | PromptRow) -> bool:
+        return self.reads_all or row.visibility == Visibility.PUBLIC.value
+
 
 def check_principal(session: Session, principal: Principal) -> None:
     """Raise ``Unauthenticated`` when the principal's key stopped being valid."""
     if principal.key_id is None:
         return
-    key = session.get(ApiKeyRow, principal.key_id)
-    if key is None or key.revoked_at is not None:
+    key = session.execute(
+        select(ApiKeyRow.revoked_at, ApiKeyRow.expires_at).where(ApiKeyRow.id == principal.key_id)
+    ).one_or_none()
+    check_key(session, key is not None, *(key or (None, None)))
+
+
+def check_key(
+    session: Session, found: bool, revoked_at: datetime | None, expires_at: datetime | None
+) -> None:
+    """Raise ``Unauthenticated`` for a key that is gone, revoked or expired."""
+    if not found or revoked_at is not None:
         raise Unauthenticated("key_revoked", "this API key was revoked", hint="log in again")
-    if key.expires_at is not None and key.expires_at <= now(session):
+    if expires_at is not None and expires_at <= now(session):
         raise Unauthenticated("key_expired", "this API key has expired", hint="log in again")
 
 
@@ -116,22 +160,32 @@ def enter(session: Session, principal: Principal, workspace: str) -> Access:
         NotFound: ``workspace_unknown``.
         Unauthenticated: When the principal's key stopped being valid.
     """
-    check_principal(session, principal)
-    row = session.scalar(select(WorkspaceRow).where(WorkspaceRow.name == workspace))
-    if row is None:
+    # One question for all three: it is asked in front of every operation.
+    found = session.execute(
+        select(WorkspaceRow, MembershipRow.role, *_KEY)
+        .outerjoin(
+            MembershipRow,
+            (MembershipRow.workspace_id == WorkspaceRow.id)
+            & (MembershipRow.user_id == principal.user_id),
+        )
+        .outerjoin(ApiKeyRow, ApiKeyRow.id == principal.key_id)
+        .where(WorkspaceRow.name == workspace)
+    ).one_or_none()
+    if found is None:
+        check_principal(session, principal)
         raise NotFound(
             "workspace_unknown",
             f"workspace @{workspace:.64} does not exist",
             hint="check its name",
         )
+    row, word, key_id, *times = found
+    if principal.key_id is not None:
+        check_key(session, key_id is not None, *times)
     if principal.is_operator:
         return Access(row, Role.OWNER, reads_all=True)
     if principal.workspace_id is not None:
         return Access(row, None, reads_all=principal.workspace_id == row.id)
-    role = None
-    if principal.user_id is not None:
-        found = session.get(MembershipRow, (row.id, principal.user_id))
-        role = Role(found.role) if found else None
+    role = None if word is None else Role(word)
     return Access(row, role, reads_all=role is not None)
 
 
@@ -153,17 +207,7 @@ def find_tool(session: Session, principal: Principal, workspace: str, name: str)
     Raises:
         NotFound: ``tool_unknown`` or ``workspace_unknown``.
     """
-    access = enter(session, principal, workspace)
-    row = session.scalar(
-        select(ToolRow).where(ToolRow.workspace_id == access.workspace.id, ToolRow.name == name)
-    )
-    if row is None or not _is_readable(row, access):
-        raise NotFound(
-            "tool_unknown",
-            f"tool @{workspace}/{name:.64} does not exist or is not visible to you",
-            hint="check its name, or ask for access to its workspace",
-        )
-    return row
+    return enter(session, principal, workspace).find_tool(session, name)
 
 
 def find_prompt(session: Session, principal: Principal, workspace: str, name: str) -> PromptRow:
@@ -172,23 +216,7 @@ def find_prompt(session: Session, principal: Principal, workspace: str, name: st
     Raises:
         NotFound: ``prompt_unknown`` or ``workspace_unknown``.
     """
-    access = enter(session, principal, workspace)
-    row = session.scalar(
-        select(PromptRow).where(
-            PromptRow.workspace_id == access.workspace.id, PromptRow.name == name
-        )
-    )
-    if row is None or not _is_readable(row, access):
-        raise NotFound(
-            "prompt_unknown",
-            f"prompt @{workspace}/{name:.214} does not exist or is not visible to you",
-            hint="check its name, or ask for access to its workspace",
-        )
-    return row
-
-
-def _is_readable(row: ToolRow | PromptRow, access: Access) -> bool:
-    return access.reads_all or row.visibility == Visibility.PUBLIC.value
+    return enter(session, principal, workspace).find_prompt(session, name)
 
 
 def check_page(skip: int, take: int) -> None:

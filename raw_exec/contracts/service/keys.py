@@ -18,7 +18,7 @@ from ..content import MAX_LABEL_BYTES, check_text
 from ..errors import Forbidden, Invalid, NotFound, Unauthenticated
 from ..model import ApiKey, Client, NewApiKey, Principal
 from ..store.rows import ApiKeyRow, MembershipRow, UserRow, WorkspaceRow
-from .access import check_principal, enter, need_user, new_id, now
+from .access import check_key, check_principal, enter, need_user, new_id, now
 from .accounts import find_user
 from .views import view_key
 
@@ -49,9 +49,8 @@ def authenticate(session: Session, token: str | None, *, client: Client) -> Prin
         row = session.scalar(select(ApiKeyRow).where(ApiKeyRow.token_sha256 == hash_token(token)))
     if row is None:
         raise Unauthenticated("key_unknown", "this API key is not known here", hint="log in again")
-    principal = Principal(client, user_id=row.user_id, workspace_id=row.workspace_id, key_id=row.id)
-    check_principal(session, principal)
-    return principal
+    check_key(session, True, row.revoked_at, row.expires_at)
+    return Principal(client, user_id=row.user_id, workspace_id=row.workspace_id, key_id=row.id)
 
 
 def create_key(

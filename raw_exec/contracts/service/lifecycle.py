@@ -20,7 +20,7 @@ from .. import rules
 from ..errors import NotFound
 from ..model import Status
 from ..store.rows import PromptVersionRow, ToolVersionRow
-from ..versions import DRAFT, Version, draft_label, parse_constraint
+from ..versions import DRAFT, Version, draft_label, is_label, is_plain, parse_constraint
 
 __all__ = [
     "choose_publication",
@@ -96,7 +96,8 @@ def find_version(
     if constraint == DRAFT:
         return find_draft(session, model, owner) if wants_draft else None
     parsed = parse_constraint(constraint)
-    exact = _find_exact(session, model, owner, constraint)
+    is_whole = is_plain(constraint) or is_label(constraint)
+    exact = _find_exact(session, model, owner, constraint) if is_whole else None
     if exact is not None:
         is_draft = exact.status == Status.DRAFT.value
         return exact if (wants_draft if is_draft else wants_published) else None

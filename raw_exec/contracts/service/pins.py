@@ -13,7 +13,7 @@ from ..content import MAX_PINS
 from ..model import Principal, PromptVersion
 from ..names import check_wire_name
 from ..store.rows import PinRow, PromptVersionRow, ToolVersionRow
-from .access import enter, find_tool, new_id, readable_workspaces
+from .access import enter, new_id, readable_workspaces
 from .lifecycle import find_draft, find_version, published_numbers
 from .prompt_drafts import ref_of, show, writable
 
@@ -44,24 +44,24 @@ def link_tool(
         NotFound: ``no_matching_version``, or prompt, version or tool are unknown.
     """
     row = writable(session, principal, workspace, name, version, for_pins=True)
-    tool = find_tool(session, principal, tool_workspace, tool_name)
+    access = enter(session, principal, tool_workspace)
+    tool = access.find_tool(session, tool_name)
     tool_ref = f"@{tool_workspace}/{tool_name}"
     wire_name = check_wire_name(tool_name if alias is None else alias)
-    reads_all = enter(session, principal, tool_workspace).reads_all
     found = find_version(
         session,
         ToolVersionRow,
         tool.id,
         constraint if constraint is not None else "*",
         status=None,
-        sees_drafts=reads_all,
+        sees_drafts=access.reads_all,
     )
     rules.check_no_matching_version(
         tool_ref,
         constraint if constraint is not None else "*",
         published_numbers(session, ToolVersionRow, tool.id),
         found is not None,
-        reads_all and find_draft(session, ToolVersionRow, tool.id) is not None,
+        access.reads_all and find_draft(session, ToolVersionRow, tool.id) is not None,
     )
     assert found is not None  # noqa: S101 - the rule above
     for pin in row.pins:

@@ -11,7 +11,7 @@ from .. import rules
 from ..model import FileFormat, Principal, PromptVersion, Status
 from ..store.rows import PinRow, PromptFileRow, PromptRow, PromptVersionRow, ToolVersionRow
 from ..templates import infer_inputs, parse_template
-from .access import enter, find_prompt, new_id, now, readable_workspaces
+from .access import enter, new_id, now, readable_workspaces
 from .lifecycle import find_version, need_version, number_draft, touch
 from .views import view_prompt_version
 
@@ -78,8 +78,9 @@ def writable(
         Conflict: ``version_frozen``, or ``pins_draft_only`` when pins are to change.
         NotFound: Prompt or version are unknown.
     """
-    prompt = find_prompt(session, principal, workspace, name)
-    enter(session, principal, workspace).need_author()
+    access = enter(session, principal, workspace)
+    prompt = access.find_prompt(session, name)
+    access.need_author()
     found = find_version(
         session, PromptVersionRow, prompt.id, version, status=None, sees_drafts=True
     )

@@ -19,7 +19,7 @@ from ..content import (
 )
 from ..model import Page, Principal, PromptVersion, Provider, Status, Visibility
 from ..store.rows import PromptVersionRow
-from .access import check_page, enter, find_prompt, now, readable_workspaces
+from .access import check_page, enter, now, readable_workspaces
 from .lifecycle import (
     choose_publication,
     find_latest,
@@ -64,10 +64,15 @@ def find_prompt_version(
         Invalid: ``bad_constraint``.
         NotFound: The prompt is unknown.
     """
-    prompt = find_prompt(session, principal, workspace, name)
-    sees_drafts = enter(session, principal, workspace).reads_all
+    access = enter(session, principal, workspace)
+    prompt = access.find_prompt(session, name)
     row = find_version(
-        session, PromptVersionRow, prompt.id, constraint, status=status, sees_drafts=sees_drafts
+        session,
+        PromptVersionRow,
+        prompt.id,
+        constraint,
+        status=status,
+        sees_drafts=access.reads_all,
     )
     return show(session, principal, row) if row else None
 
@@ -97,7 +102,8 @@ def list_prompt_versions(
     status: Status | None = None,
 ) -> Page[PromptVersion]:
     """Return the versions of a prompt, newest first, the draft before all."""
-    prompt = find_prompt(session, principal, workspace, name)
+    access = enter(session, principal, workspace)
+    prompt = access.find_prompt(session, name)
     check_page(skip, take)
     rows, total = list_rows(
         session,
@@ -106,7 +112,7 @@ def list_prompt_versions(
         skip=skip,
         take=take,
         status=status,
-        sees_drafts=enter(session, principal, workspace).reads_all,
+        sees_drafts=access.reads_all,
     )
     mine = readable_workspaces(session, principal)
     loaded = load_versions(session, rows)
@@ -121,8 +127,9 @@ def create_prompt_draft(
     Raises:
         Conflict: ``one_draft``.
     """
-    prompt = find_prompt(session, principal, workspace, name)
-    enter(session, principal, workspace).need_author()
+    access = enter(session, principal, workspace)
+    prompt = access.find_prompt(session, name)
+    access.need_author()
     last = find_latest(session, PromptVersionRow, prompt.id)
     loaded = load_version(session, last) if last else None
     return show(session, principal, new_prompt_draft(session, prompt, loaded))
@@ -139,8 +146,8 @@ def publish_prompt_version(
         Forbidden: ``CLI_PUBLISHING_DISABLED``.
         Invalid: ``version_number``.
     """
-    prompt = find_prompt(session, principal, workspace, name)
     access = enter(session, principal, workspace)
+    prompt = access.find_prompt(session, name)
     access.need_author()
     rules.check_cli_publishing(workspace, access.workspace.cli_publishing, principal.client)
     ref = f"@{workspace}/{name}"

@@ -111,8 +111,9 @@ def update_prompt(
 
     Clients hash it with what they install, so a change shows there as changed content.
     """
-    row = find_prompt(session, principal, workspace, name)
-    enter(session, principal, workspace).need_author()
+    access = enter(session, principal, workspace)
+    row = access.find_prompt(session, name)
+    access.need_author()
     if description is not UNSET:
         row.description = checked_description(description)
     row.updated_at = now(session)
@@ -127,8 +128,9 @@ def set_prompt_visibility(
     Raises:
         Conflict: ``public_prompt_public_tools``.
     """
-    row = find_prompt(session, principal, workspace, name)
-    enter(session, principal, workspace).need_admin("change the visibility of its prompts")
+    access = enter(session, principal, workspace)
+    row = access.find_prompt(session, name)
+    access.need_admin("change the visibility of its prompts")
     if visibility is Visibility.PUBLIC:
         mine = readable_workspaces(session, principal)
         found = session.scalars(

@@ -20,7 +20,7 @@ from ..content import (
 from ..model import UNSET, Page, Principal, Status, ToolVersion, Unset
 from ..names import check_metadata_key
 from ..store.rows import PinRow, PromptVersionRow, ToolRow, ToolVersionRow
-from .access import check_page, enter, find_tool, now
+from .access import check_page, enter, now
 from .dependents import find_dependents
 from .lifecycle import (
     choose_publication,
@@ -66,10 +66,10 @@ def find_tool_version(
         Invalid: ``bad_constraint``.
         NotFound: The tool is unknown.
     """
-    tool = find_tool(session, principal, workspace, name)
-    sees_drafts = enter(session, principal, workspace).reads_all
+    access = enter(session, principal, workspace)
+    tool = access.find_tool(session, name)
     row = find_version(
-        session, ToolVersionRow, tool.id, constraint, status=status, sees_drafts=sees_drafts
+        session, ToolVersionRow, tool.id, constraint, status=status, sees_drafts=access.reads_all
     )
     return view_tool_version(row) if row else None
 
@@ -99,7 +99,8 @@ def list_tool_versions(
     status: Status | None = None,
 ) -> Page[ToolVersion]:
     """Return the versions of a tool, newest first, the draft before all."""
-    tool = find_tool(session, principal, workspace, name)
+    access = enter(session, principal, workspace)
+    tool = access.find_tool(session, name)
     check_page(skip, take)
     rows, total = list_rows(
         session,
@@ -108,7 +109,7 @@ def list_tool_versions(
         skip=skip,
         take=take,
         status=status,
-        sees_drafts=enter(session, principal, workspace).reads_all,
+        sees_drafts=access.reads_all,
     )
     return Page(tuple(view_tool_version(row) for row in rows), total)
 
@@ -121,8 +122,9 @@ def create_tool_draft(
     Raises:
         Conflict: ``one_draft``.
     """
-    tool = find_tool(session, principal, workspace, name)
-    enter(session, principal, workspace).need_author()
+    access = enter(session, principal, workspace)
+    tool = access.find_tool(session, name)
+    access.need_author()
     last = find_latest(session, ToolVersionRow, tool.id)
     return view_tool_version(new_tool_draft(session, tool, last))
 
@@ -130,8 +132,9 @@ def create_tool_draft(
 def _writable(
     session: Session, principal: Principal, workspace: str, name: str, version: str
 ) -> ToolVersionRow:
-    tool = find_tool(session, principal, workspace, name)
-    enter(session, principal, workspace).need_author()
+    access = enter(session, principal, workspace)
+    tool = access.find_tool(session, name)
+    access.need_author()
     found = find_version(session, ToolVersionRow, tool.id, version, status=None, sees_drafts=True)
     row = need_version(found, f"@{workspace}/{name}", version)
     rules.check_version_frozen(_ref(tool, row), Status(row.status))
@@ -224,8 +227,8 @@ def publish_tool_version(
         Forbidden: ``CLI_PUBLISHING_DISABLED``.
         Invalid: ``version_number``.
     """
-    tool = find_tool(session, principal, workspace, name)
     access = enter(session, principal, workspace)
+    tool = access.find_tool(session, name)
     access.need_author()
     rules.check_cli_publishing(workspace, access.workspace.cli_publishing, principal.client)
     row, version = choose_publication(

@@ -165,8 +165,9 @@ def update_tool(
     tags: tuple[str, ...] | Unset = UNSET,
 ) -> Tool:
     """Change what the catalogue shows. The description here is not the model's."""
-    row = find_tool(session, principal, workspace, name)
-    enter(session, principal, workspace).need_author()
+    access = enter(session, principal, workspace)
+    row = access.find_tool(session, name)
+    access.need_author()
     if description is not UNSET:
         row.description = checked_description(description)
     if tags is not UNSET:
@@ -184,8 +185,9 @@ def set_tool_visibility(
     Raises:
         Conflict: ``tool_not_withdrawn``.
     """
-    row = find_tool(session, principal, workspace, name)
-    enter(session, principal, workspace).need_admin("change the visibility of its tools")
+    access = enter(session, principal, workspace)
+    row = access.find_tool(session, name)
+    access.need_admin("change the visibility of its tools")
     if visibility is Visibility.PRIVATE:
         dependents, hidden = find_dependents(
             session,
@@ -207,8 +209,9 @@ def delete_tool(session: Session, principal: Principal, workspace: str, name: st
     Raises:
         Conflict: ``tool_not_deleted``.
     """
-    row = find_tool(session, principal, workspace, name)
-    enter(session, principal, workspace).need_admin("delete its tools")
+    access = enter(session, principal, workspace)
+    row = access.find_tool(session, name)
+    access.need_admin("delete its tools")
     published = PromptVersionRow.status == Status.PUBLISHED.value
     dependents, hidden = find_dependents(session, principal, row, published)
     rules.check_tool_not_deleted(f"@{workspace}/{name}", dependents, hidden)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
+from contracts.conftest import People
 
 from raw_exec.contracts.client import RemoteRegistry, Transport
 from raw_exec.contracts.client.embedded import EmbeddedRegistry
 from raw_exec.contracts.model import Principal
 from raw_exec.contracts.server import make_app
 from raw_exec.contracts.service import create_key, set_workspace
-from raw_exec.contracts.store import Store
+from raw_exec.contracts.store import Store, open_store
 
 
 class AppTransport(Transport):
@@ -76,11 +79,44 @@ def remote_of() -> Callable[[Store, str | None], RemoteRegistry]:
 @pytest.fixture
 def remote(store, people, remote_of) -> RemoteRegistry:
     """A member of ``@acme``, over a server whose workspaces let command lines publish."""
+    return remote_of(store, _let_command_lines_publish(store))
+
+
+@dataclass
+class Pair:
+    """The same people in two databases of one kind: one is asked as a server, one as itself."""
+
+    served: RemoteRegistry
+    local: EmbeddedRegistry
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def pair(
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    clock: Any,
+    remote_of: Callable[[Store, str | None], RemoteRegistry],
+) -> Iterator[Pair]:
+    """Return both kinds of registry, on each kind of database in turn."""
+    if request.param == "postgres":
+        new: Callable[[], str] = request.getfixturevalue("new_postgres_url")
+        urls = [new(), new()]
+    else:
+        urls = [str(tmp_path / "served.db"), str(tmp_path / "local.db")]
+    with open_store(urls[0], now=clock) as served, open_store(urls[1], now=clock) as local:
+        assert served.dialect == {"postgres": "postgresql"}.get(request.param, "sqlite")
+        for store in (served, local):
+            People(store)
+        token = _let_command_lines_publish(served)
+        yield Pair(remote_of(served, token), EmbeddedRegistry(local, "local"))
+
+
+def _let_command_lines_publish(store: Store) -> str:
+    """Open the publishing gates, and return the key of a member of both workspaces."""
     operator = Principal.operator()
     for workspace in ("acme", "vendor"):
         store.write(lambda s, w=workspace: set_workspace(s, operator, w, cli_publishing=True))
-    token = store.write(lambda s: create_key(s, operator, email="both@else.test")).token
-    return remote_of(store, token)
+    return store.write(lambda s: create_key(s, operator, email="both@else.test")).token
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import shutil
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
@@ -22,7 +21,6 @@ from raw_exec.contracts.errors import (
 )
 from raw_exec.contracts.model import FileFormat, Page, PromptKind, Provider, Status
 from raw_exec.contracts.service import create_key, revoke_key
-from raw_exec.contracts.store import open_store
 
 SCHEMA = {"type": "object", "properties": {"url": {"type": "string"}}, "required": ["url"]}
 
@@ -123,17 +121,10 @@ def _everything(registry: Any, clock: Any) -> list[Any]:
     return answers
 
 
-def test_every_operation_answers_alike_from_a_file_and_from_a_server(
-    store, people, remote, tmp_path, clock
-) -> None:
-    """Contract: one interface over the embedded file and over a server."""
-    # Copied before anything is done, so that both start with the same people.
-    with store._engine.connect() as connection:
-        connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
-    shutil.copy(tmp_path / "registry.db", tmp_path / "copy.db")
-    with open_store(tmp_path / "copy.db", now=store.now) as other:
-        local = _everything(EmbeddedRegistry(other, "copy.db"), clock)
-    served = _everything(remote, clock)
+def test_every_operation_answers_alike_from_a_database_and_from_a_server(pair, clock) -> None:
+    """Contract: one interface over the embedded file and over a server, on both databases."""
+    local = _everything(pair.local, clock)
+    served = _everything(pair.served, clock)
     assert len(served) == 51
     assert [_comparable(one) for one in served] == [_comparable(one) for one in local]
     assert all(isinstance(one, type(other)) for one, other in zip(served, local, strict=True))
@@ -189,27 +180,34 @@ REFUSALS: dict[str, tuple[type[RegistryError], Callable[[Any], Any]]] = {
 }
 
 
-@pytest.mark.parametrize("case", REFUSALS)
-def test_a_refusal_is_the_same_exception_from_a_file_and_from_a_server(
-    embedded, remote, case
-) -> None:
+def test_a_refusal_is_the_same_exception_from_a_database_and_from_a_server(pair) -> None:
     """Message, rule and places are the user interface, wherever the registry is."""
-    embedded.create_tool("acme", "known")
-    embedded.publish_tool_version("acme", "known", "1.0.0")
-    embedded.create_tool("acme", "drafted")
-    embedded.create_prompt("acme", "p")
-    embedded.publish_prompt_version("acme", "p", "1.0.0")
-    embedded.create_prompt("acme", "q")
-    kind, ask = REFUSALS[case]
-    told = []
-    for registry in (embedded, remote):
-        with pytest.raises(RegistryError) as caught:
-            ask(registry)
-        exc = caught.value
-        places = [(one.pointer, one.message) for one in getattr(exc, "problems", ()) if one.message]
-        told.append((type(exc), exc.code, exc.message, exc.hint, places))
-    assert told[0] == told[1]
-    assert told[0][:2] == (kind, case.partition(" ")[0])
+    for registry in (pair.local, pair.served):
+        registry.create_tool("acme", "known")
+        registry.publish_tool_version("acme", "known", "1.0.0")
+        registry.create_tool("acme", "drafted")
+        registry.create_prompt("acme", "p")
+        registry.publish_prompt_version("acme", "p", "1.0.0")
+        registry.create_prompt("acme", "q")
+    # A refusal changes nothing, so all of them can follow each other.
+    told = {
+        case: (_refusal(pair.local, ask), _refusal(pair.served, ask))
+        for case, (_, ask) in REFUSALS.items()
+    }
+    assert {case: served for case, (_, served) in told.items()} == {
+        case: local for case, (local, _) in told.items()
+    }
+    assert {case: local[:2] for case, (local, _) in told.items()} == {
+        case: (kind, case.partition(" ")[0]) for case, (kind, _) in REFUSALS.items()
+    }
+
+
+def _refusal(registry: Any, ask: Callable[[Any], Any]) -> tuple[Any, ...]:
+    with pytest.raises(RegistryError) as caught:
+        ask(registry)
+    exc = caught.value
+    places = [(one.pointer, one.message) for one in getattr(exc, "problems", ()) if one.message]
+    return type(exc), exc.code, exc.message, exc.hint, places
 
 
 def test_a_server_whose_workspace_does_not_let_command_lines_publish_says_so(

@@ -36,6 +36,9 @@ def bindings_npm() -> Path:
             timeout=110,
         )
         require("npm", done.returncode == 0, f"npm ci failed: {done.stderr[-500:]}")
+    for word in ("pyright", "tsc"):
+        there = (folder / "node_modules" / ".bin" / word).exists()
+        require(word, there, f"{word} is not installed in {folder.name}")
     return folder
 
 
@@ -130,12 +133,12 @@ def run_mypy(path: Path) -> list[str]:
     return (done.stdout + done.stderr).splitlines()
 
 
-def run_pyright(path: Path, npm: Path) -> list[dict[str, Any]]:
-    """Return pyright's diagnostics of a file."""
+def run_pyright(path: Path, npm: Path, *others: str) -> list[dict[str, Any]]:
+    """Return pyright's diagnostics of a file, and of others beside or below it."""
     done = subprocess.run(
         [
             *(str(npm / "node_modules" / ".bin" / "pyright"), "--outputjson"),
-            *("--pythonpath", sys.executable, path.name),
+            *("--pythonpath", sys.executable, path.name, *others),
         ],
         cwd=path.parent,
         capture_output=True,

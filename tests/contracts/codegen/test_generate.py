@@ -28,7 +28,7 @@ def _lock(*tools: Tool, ref: str = "@acme/p") -> Lock:
 
 @pytest.mark.parametrize("language", BINDING_LANGUAGES)
 def test_the_same_lock_gives_the_same_bytes_whatever_the_order_of_prompts(language: Any) -> None:
-    """Issue 6.6: deterministic output; frozen data is the same data."""
+    """Deterministic output; frozen data is the same data."""
     wanted = generate(sample(), language)
     rng = random.Random(1)
     for _ in range(3):

@@ -146,7 +146,7 @@ def test_an_async_implementation_in_the_sync_method_is_a_clear_error(brief: Any)
 def test_every_awkward_name_arrives_under_an_attribute_and_leaves_under_its_own(
     other: Any,
 ) -> None:
-    """Issue 6.6: class, with-dash, list, model_config, 1st and worse."""
+    """Class, with-dash, list, model_config, 1st and worse."""
     args = {name: [name] for name in AWKWARD_NAMES}
     seen: list[Any] = []
     out = other.dispatch_tool("constructor", args, {"constructor": lambda i: seen.append(i) or i})

@@ -129,24 +129,28 @@ def python(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 def test_mypy_strict_refuses_exactly_the_wrong_uses(python: Path) -> None:
-    """Issue 6.6: omitting a tool or returning the wrong shape is a compile error."""
-    assert run_mypy(python / "prompts.py") == []
-    errors = [line for line in run_mypy(python / "use.py") if ": error:" in line]
-    assert {int(line.split(":")[1]) for line in errors} == _bad_lines(PYTHON), errors
+    """Omitting a tool or returning the wrong shape is a compile error."""
+    # What is imported is checked as well, so an error in the bindings would be another place.
+    errors = [line.split(":") for line in run_mypy(python / "use.py") if ": error:" in line]
+    places = {(file, int(line)) for file, line, *_ in errors}
+    assert places == {("use.py", line) for line in _bad_lines(PYTHON)}, errors
 
 
 @pytest.mark.slow
 def test_pyright_refuses_exactly_the_wrong_uses(python: Path, bindings_npm: Path) -> None:
-    """Issue 6.6, the other checker of the language."""
-    assert run_pyright(python / "prompts.py", bindings_npm) == []
-    found = run_pyright(python / "use.py", bindings_npm)
-    errors = {one["range"]["start"]["line"] + 1 for one in found if one["severity"] == "error"}
-    assert errors == _bad_lines(PYTHON), found
+    """The other checker of the language."""
+    found = run_pyright(python / "use.py", bindings_npm, "prompts.py")
+    places = {
+        (Path(one["file"]).name, one["range"]["start"]["line"] + 1)
+        for one in found
+        if one["severity"] == "error" or Path(one["file"]).name != "use.py"
+    }
+    assert places == {("use.py", line) for line in _bad_lines(PYTHON)}, found
 
 
 @pytest.mark.slow
 def test_tsc_strict_refuses_exactly_the_wrong_uses(typescript: TypeScript) -> None:
-    """Issue 6.6: with every stricter option of the compiler as well."""
+    """With every stricter option of the compiler as well."""
     (typescript.folder / "prompts.ts").write_text(generate(sample(), "typescript"), "utf-8")
     (typescript.folder / "use.ts").write_text(TYPESCRIPT, encoding="utf-8")
     errors = typescript.compile()

@@ -94,7 +94,7 @@ def test_definitions_are_in_pin_order_and_fresh(seen: dict[str, Any]) -> None:
 
 
 def test_sync_and_async_implementations_are_called(seen: dict[str, Any]) -> None:
-    """Issue 6.6: both, through one method."""
+    """Both, through one method."""
     assert seen["sync"] == {"success": True, "content": '{"text":"é"}'}
     assert seen["async"] == {"success": True, "content": '["q"]'}
     assert seen["undefined"] == {"success": True, "content": "null"}
@@ -120,7 +120,7 @@ def test_only_tool_execution_errors_are_told_to_the_model(seen: dict[str, Any]) 
 
 
 def test_awkward_names_arrive_as_they_are(seen: dict[str, Any]) -> None:
-    """Issue 6.6: also those that objects inherit."""
+    """Also those that objects inherit."""
     assert json.loads(seen["awkward"]["content"]) == {name: [name] for name in AWKWARD_NAMES}
     assert json.loads(seen["open"]["content"]) == {"a": [1]}
 

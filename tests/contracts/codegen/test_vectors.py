@@ -80,7 +80,7 @@ def random_lock(seed: int, schemas: int, *, results: bool = False) -> Lock:
 def test_random_arguments_get_one_verdict_in_both_languages_and_from_the_schema(
     tmp_path: Path, typescript: TypeScript
 ) -> None:
-    """Issue 6.6: what the contract's schema refuses reaches no implementation."""
+    """What the contract's schema refuses reaches no implementation."""
     lock = random_lock(seed=7, schemas=120)
     rng = random.Random(8)
     calls = [
@@ -185,7 +185,7 @@ def _cases() -> list[tuple[str, dict[str, Any], Any, bool]]:
 def test_every_vector_has_its_verdict_in_both_languages(
     tmp_path: Path, typescript: TypeScript
 ) -> None:
-    """Issue 6.6: every keyword that the subset allows is enforced, alike."""
+    """Every keyword that the subset allows is enforced, alike."""
     cases = _cases()
     lock = _lock(
         [

@@ -93,7 +93,7 @@ CASES: list[tuple[str, Any, Any, set[tuple[str, str, bool]]]] = [
 def test_each_change_has_its_place_and_effect(
     name: str, old: Any, new: Any, wanted: set[tuple[str, str, bool]]
 ) -> None:
-    """Issue 6.7: what changed, breaking or not, by pointer."""
+    """What changed, breaking or not, by pointer."""
     assert _effects(old, new) == wanted
 
 

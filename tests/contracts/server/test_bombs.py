@@ -59,7 +59,7 @@ def spread(levels: int, width: int) -> str:
     ],
 )
 def test_a_document_that_is_too_big_in_some_way_is_refused_before_it_runs(query, rule) -> None:
-    """Issue 6.8: depth, aliases, a query of 1 MB; fragments count as if written out."""
+    """Depth, aliases, a query of 1 MB; fragments count as if written out."""
     if rule is None:
         with pytest.raises(GraphQLError):
             parse_document(query, LIMITS)
@@ -104,7 +104,7 @@ def test_a_document_within_the_limits_is_read(query) -> None:
     ],
 )
 async def test_a_bomb_is_answered_with_a_readable_refusal(member, query) -> None:
-    """Issue 6.8: GraphQL bombs; the public CLI shows only what has status 200."""
+    """GraphQL bombs; the public CLI shows only what has status 200."""
     with trio.fail_after(20):
         answer = await member.ask(query)
     assert answer.status == 200
@@ -131,14 +131,14 @@ async def test_a_bomb_is_answered_with_a_readable_refusal(member, query) -> None
     ],
 )
 async def test_a_body_that_is_not_one_sane_json_object_is_refused(member, body: bytes) -> None:
-    """Issue 6.8: everything is bounded before it is parsed."""
+    """Everything is bounded before it is parsed."""
     with trio.fail_after(20):
         answer = await member.send("POST", "/graphql", body)
     assert answer.rule == (200, "BAD_USER_INPUT", "bad_body")
 
 
 async def test_a_schema_of_five_megabytes_is_refused_and_nothing_is_changed(member, people) -> None:
-    """Issue 6.8; a body is read to its end, so that its sender sees the answer."""
+    """A body is read to its end, so that its sender sees the answer."""
     people.ask(people.member, registry.create_tool, "acme", "t")
     update = (
         'mutation($s: JSON) { updateToolVersion(toolName: "t", version: "draft", '
@@ -164,7 +164,7 @@ async def test_a_schema_of_five_megabytes_is_refused_and_nothing_is_changed(memb
 async def test_schemas_that_refer_to_themselves_or_nest_without_end_are_answered(
     member, people
 ) -> None:
-    """Issue 6.8: a recursive schema can be compiled, a bottomless one can not."""
+    """A recursive schema can be compiled, a bottomless one can not."""
     people.ask(people.member, registry.create_tool, "acme", "t")
     update = (
         'mutation($s: JSON) { updateToolVersion(toolName: "t", version: "draft", '

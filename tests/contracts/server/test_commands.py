@@ -53,7 +53,7 @@ def _set_up(run: Run) -> None:
 
 
 def test_a_registry_is_set_up_from_nothing(run: Run) -> None:
-    """Issue 6.3: each command with --db, names of workspaces with and without the @."""
+    """Each command with --db, names of workspaces with and without the @."""
     _set_up(run)
     listed = _json(run("workspace", "list", "--json"))["workspaces"]
     assert [(one["name"], one["cli_publishing"], one["display_name"]) for one in listed] == [
@@ -82,7 +82,7 @@ def test_a_registry_is_set_up_from_nothing(run: Run) -> None:
 
 
 def test_keys_are_shown_once_and_revoked_by_id(run: Run, url: str) -> None:
-    """Issue 6.3: the token alone on standard output, so that a script can take it."""
+    """The token alone on standard output, so that a script can take it."""
     _set_up(run)
     made = run("key", "create", "--user", "me@acme.test", "--label", "ci", "--days", "1")
     token = made.stdout.strip()
@@ -107,7 +107,7 @@ def test_keys_are_shown_once_and_revoked_by_id(run: Run, url: str) -> None:
 
 
 def test_device_logins_are_answered(run: Run, url: str) -> None:
-    """Issue 6.3: the code in any spelling a person may type."""
+    """The code in any spelling a person may type."""
     _set_up(run)
     with open_store(url) as store:
         first = store.write(lambda s: registry.start_device_login(s, "x"))
@@ -221,7 +221,7 @@ def _post(url: str, body: object) -> object:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_the_server_listens_on_loopback_and_stops_on_a_signal(tmp_path, number) -> None:
-    """Issue 6.3: its address is the only line on standard output."""
+    """Its address is the only line on standard output."""
     with _serving(tmp_path / "r.db", "--port", "0") as (process, url):
         assert url.startswith("http://127.0.0.1:")
         answer = _post(f"{url}/graphql", {"query": "{ __typename }"})
@@ -236,7 +236,7 @@ def test_the_server_listens_on_loopback_and_stops_on_a_signal(tmp_path, number) 
 
 
 def test_the_server_s_own_words_as_json_and_behind_a_proxy(tmp_path) -> None:
-    """Issue 6.3: one JSON value once it is ready."""
+    """One JSON value once it is ready."""
     options = ("--port", "0", "--json", "--public-url", "https://registry.test/x/")
     with _serving(tmp_path / "r.db", *options) as (_, line):
         ready = json.loads(line)
@@ -261,7 +261,7 @@ def test_a_port_that_is_taken_is_told(tmp_path) -> None:
 
 
 def test_administration_goes_on_while_a_server_runs(tmp_path) -> None:
-    """Issue 6.3: both work on the database; a revoked key stops working at once."""
+    """Both work on the database; a revoked key stops working at once."""
     database = tmp_path / "r.db"
 
     def run(*args: str) -> Result:
@@ -285,7 +285,7 @@ def test_administration_goes_on_while_a_server_runs(tmp_path) -> None:
 
 
 def test_help_imports_nothing_of_the_extra() -> None:
-    """Issue 6: heavy packages only when they are used."""
+    """Heavy packages only when they are used."""
     code = (
         "import sys\n"
         "from raw_exec.cli.main import cli\n"
@@ -301,7 +301,7 @@ def test_help_imports_nothing_of_the_extra() -> None:
 
 
 def test_a_missing_package_is_told_with_what_to_install(monkeypatch, tmp_path) -> None:
-    """Issue 6: the registry is an extra."""
+    """The registry is an extra."""
     monkeypatch.setitem(sys.modules, "raw_exec.contracts.server", None)
     args = ["registry", "serve", "--db", str(tmp_path / "r.db"), "--json"]
     result = CliRunner().invoke(cli, args, prog_name="raw")

@@ -47,7 +47,7 @@ class Interfering:
 async def test_a_stolen_key_that_is_revoked_mid_request_stops_at_its_next_operation(
     serve, store, people
 ) -> None:
-    """Issue 6.8: the answer is that of a bad key, whatever was done before."""
+    """The answer is that of a bad key, whatever was done before."""
     made = people.ask(people.operator, registry.create_key, email="member@acme.test")
 
     def revoke_after_the_first(value: Any) -> None:
@@ -66,7 +66,7 @@ async def test_a_stolen_key_that_is_revoked_mid_request_stops_at_its_next_operat
 
 
 async def test_a_key_revoked_mid_request_stops_nested_reading_too(serve, store, people) -> None:
-    """Issue 6.8: every resolver is an operation of its own."""
+    """Every resolver is an operation of its own."""
     people.publish(people.member, "acme", "t", "1.0.0")
     made = people.ask(people.operator, registry.create_key, email="member@acme.test")
 
@@ -105,7 +105,7 @@ async def test_a_key_revoked_mid_request_stops_nested_reading_too(serve, store, 
 async def test_names_that_are_not_plain_are_refused_and_create_nothing(
     member, people, name
 ) -> None:
-    """Issue 6.8: unicode confusables and SQL metacharacters in names."""
+    """Unicode confusables and SQL metacharacters in names."""
     for query in (CREATE, "mutation($n: String!) { createPrompt(name: $n) { name } }"):
         answer = await member.ask(query, n=name)
         if name in ("a.b", "a" * 65) and "Prompt" in query:
@@ -119,7 +119,7 @@ async def test_names_that_are_not_plain_are_refused_and_create_nothing(
 
 @pytest.mark.parametrize("text", ["%", "_", "'", '"', "\\", "'; DROP TABLE tools; --", "a%00"])
 async def test_metacharacters_are_searched_for_as_they_are(member, people, text) -> None:
-    """Issue 6.8: SQL metacharacters in values."""
+    """SQL metacharacters in values."""
     people.ask(people.member, registry.create_tool, "acme", "plain")
     people.ask(people.member, registry.create_tool, "acme", "other", description=f"has {text} in")
     query = (
@@ -156,7 +156,7 @@ async def test_malformed_constraints_are_told_as_such(member, people, constraint
 
 
 async def test_ids_that_no_database_can_be_asked_about_are_refused(member) -> None:
-    """Issue 6.8: NUL and endless texts, in every kind of place."""
+    """NUL and endless texts, in every kind of place."""
     for text in ("a\u0000b", "x" * 1_000):
         for query in (
             "query($t: ID!) { tool(toolName: $t) { name } }",
@@ -171,7 +171,7 @@ async def test_ids_that_no_database_can_be_asked_about_are_refused(member) -> No
 async def test_a_locked_database_is_told_and_nothing_is_changed(
     serve, store, people, key_of, tmp_path, clock
 ) -> None:
-    """Issue 6.8: reading goes on; writing is told to try again."""
+    """Reading goes on; writing is told to try again."""
     token = key_of("member@acme.test")
     path = tmp_path / "registry.db"
     with open_store(path, now=clock, busy_seconds=0.05) as impatient:
@@ -193,7 +193,7 @@ async def test_a_locked_database_is_told_and_nothing_is_changed(
 async def test_a_full_disk_is_told_and_nothing_is_half_written(
     serve, store, people, key_of
 ) -> None:
-    """Issue 6.8: SQLite says full for a disk and for a bound on the file alike."""
+    """SQLite says full for a disk and for a bound on the file alike."""
     asker = serve(store).of(token=key_of("member@acme.test"), workspace="acme")
     people.ask(people.member, registry.create_tool, "acme", "t")
     engine = store._engine
@@ -279,7 +279,7 @@ def _ask(url: str, token: str, query: str) -> Any:
 def test_a_retry_after_the_server_was_killed_between_publication_and_answer_is_told_so(
     store, people, key_of, tmp_path
 ) -> None:
-    """Issue 6.8: the publication stands, and publishing it again is a conflict that says so."""
+    """The publication stands, and publishing it again is a conflict that says so."""
     token = key_of("member@acme.test")
     people.ask(people.member, registry.create_tool, "acme", "t")
     store.close()

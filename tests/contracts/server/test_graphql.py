@@ -164,7 +164,7 @@ async def test_a_tool_from_creation_to_publication(member) -> None:
 
 
 async def test_changes_can_be_held_to_what_was_seen(member) -> None:
-    """Issue 6.1: a lost update is a conflict for a client that says what it saw."""
+    """A lost update is a conflict for a client that says what it saw."""
     await member.ask('mutation { createTool(name: "t") { name } }')
     patch = (
         "mutation($set: JSON, $delete: [String!], $seen: Int) { patchToolVersionMetadata("

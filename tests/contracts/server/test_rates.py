@@ -13,7 +13,7 @@ ME = "{ me { email } }"
 
 
 async def test_each_key_has_a_rate_of_its_own(serve, store, people, key_of, ticks) -> None:
-    """Issue 6.3: a per-key rate limit; 429 says when to come back."""
+    """A per-key rate limit; 429 says when to come back."""
     asker = serve(store, burst=3, per_second=0.1)
     busy = asker.of(token=key_of("member@acme.test"))
     for _ in range(4):

@@ -53,7 +53,7 @@ async def _started_call(
 
 
 def test_calls_of_many_tasks_have_their_own_results(config, tmp_path, cache) -> None:
-    """Issue 7.1: asyncio programs get the runtime's outcomes."""
+    """Asyncio programs get the runtime's outcomes."""
 
     async def steps() -> None:
         async with raw_exec.aio.open_runtime(config, cwd=tmp_path, cache_dir=cache) as runtime:
@@ -69,7 +69,7 @@ def test_calls_of_many_tasks_have_their_own_results(config, tmp_path, cache) -> 
 
 
 def test_cancelling_the_task_returns_only_after_the_tree_is_dead(config, tmp_path, cache) -> None:
-    """Issue 7.1: the handler ignores its abort, so only the kill ends it."""
+    """The handler ignores its abort, so only the kill ends it."""
 
     async def steps() -> None:
         async with raw_exec.aio.open_runtime(config, cwd=tmp_path, cache_dir=cache) as runtime:
@@ -116,7 +116,7 @@ def test_a_timeout_of_asyncio_is_a_cancellation(config, tmp_path, cache) -> None
 def test_a_cancellation_that_races_the_result_leaves_nothing_in_flight(
     config, tmp_path, cache
 ) -> None:
-    """Issue 7.7: an abort that races completion, at many different moments."""
+    """An abort that races completion, at many different moments."""
 
     async def steps() -> None:
         async with raw_exec.aio.open_runtime(config, cwd=tmp_path, cache_dir=cache) as runtime:
@@ -207,7 +207,7 @@ def test_a_broken_approver_denies(tmp_path, cache) -> None:
 
 
 def test_a_session_works_and_closing_the_runtime_first_is_fine(config, tmp_path, cache) -> None:
-    """Issue 7.1: sessions too."""
+    """Sessions too."""
 
     async def steps() -> None:
         runtime = await raw_exec.aio.open_runtime(config, cwd=tmp_path, cache_dir=cache)
@@ -255,7 +255,7 @@ async def _entered(opening: Awaitable[raw_exec.aio.Runtime]) -> raw_exec.aio.Run
 
 
 def test_several_asyncio_loops_use_one_runtime(config, tmp_path, cache) -> None:
-    """Issue 7.1: safe from several threads, each with a loop of its own."""
+    """Safe from several threads, each with a loop of its own."""
 
     async def steps() -> None:
         async with raw_exec.aio.open_runtime(config, cwd=tmp_path, cache_dir=cache) as runtime:

@@ -43,7 +43,7 @@ def _wait_for(path: Path) -> int:
 def test_results_are_those_of_the_native_runtime(
     config: raw_exec.Config, tmp_path: Path, cache: Path
 ) -> None:
-    """Issue 7.1: same results; outcomes, refusals and definitions alike."""
+    """Same results; outcomes, refusals and definitions alike."""
     calls = [("echo", {"text": "a"}), ("echo", {"text": 1}), ("nothing", {})]
 
     async def native() -> tuple[object, ...]:
@@ -65,7 +65,7 @@ def test_results_are_those_of_the_native_runtime(
 
 
 def test_calls_of_many_threads_run_at_the_same_time(config, tmp_path, cache) -> None:
-    """Issue 7.1: safe from several threads."""
+    """Safe from several threads."""
     with (
         raw_exec.blocking.open_runtime(config, cwd=tmp_path, cache_dir=cache) as runtime,
         ThreadPoolExecutor(8) as threads,
@@ -161,7 +161,7 @@ def test_an_approver_runs_in_a_thread_and_may_use_the_runtime(tmp_path, cache) -
 
 
 def test_a_session_keeps_its_calls_in_the_history(config, tmp_path, cache) -> None:
-    """Issue 7.1: sessions too; one is taken up again after the runtime was closed."""
+    """Sessions too; one is taken up again after the runtime was closed."""
     history = tmp_path / "history.db"
     for number in range(2):
         with (
@@ -178,7 +178,7 @@ def test_a_session_keeps_its_calls_in_the_history(config, tmp_path, cache) -> No
 
 
 def test_it_works_under_a_running_asyncio_loop(config, tmp_path, cache) -> None:
-    """Issue 7.1: Jupyter runs every cell inside a loop."""
+    """Jupyter runs every cell inside a loop."""
 
     async def cell() -> str:
         runtime = raw_exec.blocking.open_runtime(config, cwd=tmp_path, cache_dir=cache)
@@ -211,7 +211,7 @@ def test_a_blocking_call_in_the_loop_itself_is_refused(config, tmp_path) -> None
 
 
 def test_a_forked_child_is_refused_and_leaves_the_parent_alone(config, tmp_path, cache) -> None:
-    """Issue 7.1: fork safe; the child has a runtime of its own if it opens one."""
+    """Fork safe; the child has a runtime of its own if it opens one."""
     with raw_exec.blocking.open_runtime(config, cwd=tmp_path, cache_dir=cache) as runtime:
         assert runtime.registry.dispatch("echo", {"text": "a"}).text == "a"
         pid = os.fork()
@@ -260,7 +260,7 @@ if sys.argv[3] == "fork":
 def test_a_program_that_forgets_to_close_ends_and_leaves_nothing(
     config, tmp_path, how: str, status: int
 ) -> None:
-    """Issue 7.1: exit safe."""
+    """Exit safe."""
     (tmp_path / "tmp").mkdir()
     done = subprocess.run(
         [sys.executable, "-c", _FORGETFUL, str(config.path), str(tmp_path), how],

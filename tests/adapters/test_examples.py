@@ -19,7 +19,7 @@ EMBEDDING = ROOT / "examples" / "embedding"
 
 
 def test_the_plain_script_runs(config: raw_exec.Config, tmp_path: Path) -> None:
-    """Issue 7.1: a runnable example for a plain script."""
+    """A runnable example for a plain script."""
     done = subprocess.run(
         [sys.executable, EMBEDDING / "plain_script.py", config.path, "echo", '{"text": "hi"}'],
         capture_output=True,
@@ -33,7 +33,7 @@ def test_the_plain_script_runs(config: raw_exec.Config, tmp_path: Path) -> None:
 def test_the_web_application_runs(
     config: raw_exec.Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Issue 7.1: a runnable example for a FastAPI application."""
+    """A runnable example for a FastAPI application."""
     require("fastapi", importlib.util.find_spec("fastapi") is not None, "fastapi is not installed")
     from fastapi.testclient import TestClient
 
@@ -56,7 +56,7 @@ def test_the_web_application_runs(
 def test_the_readmes_loop_with_a_provider_runs(
     config: raw_exec.Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Issue 7.5: the README's third example, against a model that is played here."""
+    """The README's third example, against a model that is played here."""
     text = (ROOT / "README.md").read_text("utf-8")
     (source,) = re.findall(r"```python\n(import raw_exec\.blocking.*?)```", text, re.DOTALL)
     call = {"type": "tool_use", "id": "c1", "name": "echo", "input": {"text": "from the tool"}}

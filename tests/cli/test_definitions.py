@@ -28,7 +28,7 @@ def _run(config: Path, *args: str) -> Any:
 
 @pytest.mark.parametrize("profile", sorted(PROFILES))
 def test_definitions_are_printed_as_they_are_sent(tmp_path: Path, profile: str) -> None:
-    """Issue 7.5: exactly what to send, JSON on standard output."""
+    """Exactly what to send, JSON on standard output."""
     write_tool(tmp_path, "echo", "", language="python", schema=CLOSED)
     done = _run(write_config(tmp_path, ["echo"]), "definitions", "--for", profile)
     assert (done.exit_code, done.stderr) == (0, "")
@@ -63,7 +63,7 @@ def test_an_unknown_provider_is_a_usage_error(tmp_path: Path) -> None:
 
 
 def test_check_says_how_a_tool_fits_every_provider(tmp_path: Path) -> None:
-    """Issue 7.5: the lint; what a provider can't be told does not fail the check."""
+    """The lint; what a provider can't be told does not fail the check."""
     source = "def handler(args, context):\n    return {'content': []}\n"
     write_tool(tmp_path, "cases", source, language="python", schema=BRANCHES)
     config = write_config(tmp_path, ["cases"])

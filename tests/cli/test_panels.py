@@ -101,7 +101,7 @@ def own_tool(home, source, **changes):
 
 
 def test_ask_user_is_answered_at_the_terminal(builtin, at_terminal):
-    """Issue 5: the answer is the tool's result; the question itself stays off standard output."""
+    """The answer is the tool's result; the question itself stays off standard output."""
     with at_terminal(*ask()) as terminal:
         shown = terminal.read_until("  > ")
         terminal.type("because\n")
@@ -154,7 +154,7 @@ def test_a_tool_that_only_says_interaction_unavailable_has_failed_by_itself(home
 
 
 def test_a_panel_is_drawn_while_the_handler_runs_and_then_in_its_place(home, at_terminal):
-    """Issue 5: live in place; standard output has only the result."""
+    """Live in place; standard output has only the result."""
     own_tool(home, GATED)
     os.mkfifo(home.work / "gate")
     with at_terminal("tools", "call", "steps") as terminal:
@@ -183,7 +183,7 @@ def test_ctrl_c_leaves_the_terminal_and_the_history_in_order(home, at_terminal):
 
 
 def test_a_todo_list_is_drawn_at_the_terminal(builtin, at_terminal):
-    """Issue 5, finish line: with what is done and what runs."""
+    """With what is done and what runs."""
     items = [
         {"label": "Read", "status": "done"},
         {"label": "Write", "status": "in_progress", "subtasks": [{"label": "Test"}]},
@@ -400,7 +400,7 @@ def test_looking_makes_no_file(builtin, raw):
 
 
 def test_panels_of_an_esm_tool_are_drawn_too(home, at_terminal):
-    """Issue 5: both languages."""
+    """Both languages."""
     require_node()
     source = (
         "export async function handler(args, context) {\n"

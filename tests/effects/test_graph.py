@@ -266,7 +266,7 @@ def read_library(npm: Path, entry: str):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LOADABLE)
 def test_esm_libraries_run_in_process(engine, npm: Path, name: str) -> None:
-    """Issue 2: descriptors that import real packages."""
+    """Descriptors that import real packages."""
     module = engine.load(
         read_library(npm, LOADABLE[name]), "./index.mjs", deadline_ms=5000, load_ms=30_000
     )

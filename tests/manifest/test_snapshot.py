@@ -76,7 +76,7 @@ def test_an_id_that_is_not_the_folders_name_is_refused(tmp_path: Path) -> None:
     ("name", "code"), [("tool.json", "manifest_missing"), ("index.mjs", "entry_missing")]
 )
 def test_a_missing_file_is_named(tool: Path, name: str, code: str) -> None:
-    """Issue 2: check failed loads for ID, entry, exports, schema, containment."""
+    """Check failed loads for ID, entry, exports, schema, containment."""
     (tool / name).unlink()
     error = refusal(tool)
     assert error.code == code

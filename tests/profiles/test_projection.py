@@ -62,7 +62,7 @@ def _pointers(schema: dict[str, Any], profile: str) -> list[str]:
 
 
 def test_names_that_differ_stay_different_and_do_not_depend_on_order() -> None:
-    """Issue 7.7: ``a.b`` and ``a_b``; a name that is fine is never changed."""
+    """``a.b`` and ``a_b``; a name that is fine is never changed."""
     rule = PROFILES["openai"].names
     names = ["a.b", "a_b", "a b", "é", "x" * 200, "x" * 199, ""]
     found = wire_names(names, rule)
@@ -447,7 +447,7 @@ def test_whatever_a_tool_accepts_can_still_be_sent(inner: Any, values: list[Any]
 
 
 def test_one_bad_tool_is_withheld_and_the_rest_are_listed(tmp_path: Path) -> None:
-    """Issue 7.5: not the whole request fails."""
+    """Not the whole request fails."""
     write_tool(tmp_path, "good", "", language="python")
     bad = {"type": "object", "properties": {}, "anyOf": [{"required": ["a"]}]}
     write_tool(tmp_path, "bad", "", language="python", schema=bad)

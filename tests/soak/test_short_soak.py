@@ -15,7 +15,7 @@ from .soak import soak
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 async def test_a_short_soak_ends_with_what_it_began_with(tmp_path: Path) -> None:
-    """Issue 3, point 8: equal counts, one known outcome per call, workers and launcher killed."""
+    """Equal counts, one known outcome per call, workers and launcher killed."""
     require_node()
     with trio.fail_after(380):
         report = await soak(tmp_path, calls=1500, seconds=12, costly=0.3)

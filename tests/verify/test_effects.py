@@ -267,6 +267,6 @@ VERDICTS: dict[str, tuple[Callable[[Path], None], list[tuple[str, str]], list[st
 
 @pytest.mark.parametrize("name", VERDICTS)
 def test_changes_are_covered_by_effects_on_their_path(tmp_path: Path, name: str) -> None:
-    """Issue 3, point 7: undeclared is a failure, declared and not done a warning."""
+    """Undeclared is a failure, declared and not done a warning."""
     act, declared, undeclared, undone = VERDICTS[name]
     assert verdict(tmp_path.resolve(), act, *declared) == (undeclared, undone)

@@ -14,7 +14,7 @@ from .conftest import ECHO, TEXT, started
 
 
 async def test_a_call_answers_with_its_outcome(serve, write) -> None:
-    """Issue 7.6: POST /v1/call gives the whole result, as ``raw tools call --json`` prints it."""
+    """POST /v1/call gives the whole result, as ``raw tools call --json`` prints it."""
     async with serve(write("echo")) as served, served.connect() as client:
         answer = await client.call("echo", {"text": "grüße\ud83d\ude00"}, call_id="mine-1")
         assert answer.status == 200
@@ -146,7 +146,7 @@ async def test_calls_work_inside_the_directories_of_their_key_only(serve, write,
 
 
 async def test_an_async_call_is_asked_for_later(serve, write) -> None:
-    """Issue 7.6: 202 with a place to look; the result is there until it is forgotten."""
+    """202 with a place to look; the result is there until it is forgotten."""
     async with serve(write("gate")) as served, served.connect() as client:
         answer = await client.call("gate", {}, **{"async": True})
         assert answer.status == 202
@@ -162,7 +162,7 @@ async def test_an_async_call_is_asked_for_later(serve, write) -> None:
 
 
 async def test_an_abort_answers_when_nothing_runs_any_more(serve, write) -> None:
-    """Issue 7.6: DELETE; the tree is dead by then, and the outcome says what happened."""
+    """DELETE; the tree is dead by then, and the outcome says what happened."""
     async with serve(write("wait")) as served, served.connect() as client:
         await client.call("wait", {"name": "a"}, call_id="c1", **{"async": True})
         pid = await started(served.cwd, "a")
@@ -210,7 +210,7 @@ async def test_outcomes_are_kept_up_to_a_number_of_bytes(serve, write) -> None:
 
 
 async def test_tools_are_listed_for_a_model_provider_too(serve, write, tmp_path) -> None:
-    """Issue 7.5-6: what to send to a provider; what it can't be told of is named."""
+    """What to send to a provider; what it can't be told of is named."""
     write_tool(tmp_path, "echo", ECHO, language="python", schema=TEXT)
     either = {"type": "object", "oneOf": [{"required": ["a"]}, {"required": ["b"]}]}
     write_tool(tmp_path, "either", ECHO, language="python", schema=either)

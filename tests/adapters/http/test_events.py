@@ -20,7 +20,7 @@ async def _collect(client: Any) -> list[SentEvent]:
 async def test_a_stream_tells_of_the_call_its_panels_its_progress_and_its_result(
     serve, write
 ) -> None:
-    """Issue 7.6: server-sent events for progress and panels, with an id each."""
+    """Server-sent events for progress and panels, with an id each."""
     async with serve(write("panel")) as served, served.connect() as client:
         body = {"name": "panel", "arguments": {"steps": 3}, "stream": True, "call_id": "p"}
         await client.send("POST", "/v1/call", body)
@@ -55,7 +55,7 @@ async def test_accept_asks_for_a_stream_and_stream_false_for_none(serve, write) 
 
 
 async def test_a_reader_that_was_away_goes_on_where_it_was(serve, write) -> None:
-    """Issue 7.6: Last-Event-ID; a reader that comes late sees the present state, once."""
+    """Last-Event-ID; a reader that comes late sees the present state, once."""
     async with serve(write("panel")) as served:
         async with served.connect() as client:
             await client.call("panel", {"steps": 2}, call_id="p")
@@ -93,7 +93,7 @@ async def _gone(pid: int) -> None:
 
 
 async def test_a_client_that_vanishes_ends_its_call(serve, write) -> None:
-    """Issue 7.7: client vanishes mid-call, plain and streaming: aborted, tree dead."""
+    """Client vanishes mid-call, plain and streaming: aborted, tree dead."""
     async with serve(write("wait")) as served:
         for name, stream in (("plain", False), ("streaming", True)):
             async with served.connect() as client:
@@ -133,7 +133,7 @@ async def test_a_follower_that_vanishes_ends_nothing(serve, write) -> None:
 
 
 async def test_a_client_that_never_reads_grows_nothing(serve, write) -> None:
-    """Issue 7.7: 200 updates, one panel kept; the others of the service go on."""
+    """200 updates, one panel kept; the others of the service go on."""
     arguments = {"steps": 199, "size": 15_000}
     async with (
         serve(write("panel", "echo"), limits={"kept_calls": 8}) as served,

@@ -15,7 +15,7 @@ from .conftest import Served, started
 async def test_of_a_thousand_calls_at_once_each_has_an_outcome_or_is_sent_away(
     serve, write
 ) -> None:
-    """Issue 7.7: none lost; those over the limit get 429 and are told when to come back."""
+    """None lost; those over the limit get 429 and are told when to come back."""
     answers: list[Answer] = []
     go = trio.Event()
     limits = {"running": 2, "queued": 100}
@@ -51,7 +51,7 @@ async def test_of_a_thousand_calls_at_once_each_has_an_outcome_or_is_sent_away(
 
 
 async def test_a_result_of_31_megabytes_arrives_whole_or_is_refused(serve, write) -> None:
-    """Issue 7.7: within the configured limit it is delivered, over it there is an outcome."""
+    """Within the configured limit it is delivered, over it there is an outcome."""
     arguments = {"text": 15_000_000, "image": 12_000_000}
     limits = {"result_bytes": 48 * 1024 * 1024}
     async with serve(write("big", limits=limits)) as served, served.connect() as client:
@@ -65,7 +65,7 @@ async def test_a_result_of_31_megabytes_arrives_whole_or_is_refused(serve, write
 
 
 async def test_a_body_of_64_megabytes_is_refused_without_being_kept(serve, write) -> None:
-    """Issue 7.7: 413, and memory stays where it was."""
+    """413, and memory stays where it was."""
     size = 64 * 1024 * 1024
     async with serve(write("echo")) as served, served.connect() as client:
         tracemalloc.start()
@@ -90,7 +90,7 @@ async def test_a_body_of_64_megabytes_is_refused_without_being_kept(serve, write
 
 
 async def test_half_a_body_gives_its_place_back(serve, write) -> None:
-    """Issue 7.7: a client that stops or vanishes inside a body holds nothing for ever."""
+    """A client that stops or vanishes inside a body holds nothing for ever."""
     limits = {"running": 1, "queued": 0, "body_seconds": 0.1}
     async with serve(write("echo"), limits=limits) as served:
         head = (
@@ -112,7 +112,7 @@ async def test_half_a_body_gives_its_place_back(serve, write) -> None:
 
 
 async def test_an_abort_that_races_with_completion_gets_the_truth(serve, write) -> None:
-    """Issue 7.7: whatever was quicker, every place tells the same, and nothing runs on."""
+    """Whatever was quicker, every place tells the same, and nothing runs on."""
     codes: Counter[str | None] = Counter()
 
     async def race(served: Served, first: int) -> None:

@@ -49,7 +49,7 @@ def schemathesis(tmp_path_factory: pytest.TempPathFactory) -> Path:
 async def test_generated_requests_get_what_the_document_promises(
     schemathesis, serve, write, tmp_path
 ) -> None:
-    """Issue 7.6: schemathesis finds no status, body or header that the document does not have."""
+    """Schemathesis finds no status, body or header that the document does not have."""
     keys = KeyFile(tmp_path / "keys.json")
     _, token = keys.add("anna")
     (tmp_path / "schemathesis.toml").write_text(CONFIG)

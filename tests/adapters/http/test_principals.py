@@ -112,7 +112,7 @@ async def test_sessions_of_two_holders_are_two_in_one_history(serve, write, keys
 
 
 async def test_requests_without_a_good_key_learn_and_run_nothing(serve, write, keys) -> None:
-    """Issue 7.6: bearer keys; wrong key, no key, two keys."""
+    """Bearer keys; wrong key, no key, two keys."""
     _, token = keys.add("anna")
     async with serve(write("echo"), keys=keys) as served:
         async with served.connect("rxs_wrong") as client:
@@ -132,7 +132,7 @@ async def test_requests_without_a_good_key_learn_and_run_nothing(serve, write, k
 
 
 async def test_foreign_hosts_and_origins_are_refused(serve, write) -> None:
-    """Issue 7.6: a page that rebinds its name, and a page that just asks."""
+    """A page that rebinds its name, and a page that just asks."""
     origins = ("https://app.example",)
     async with (
         serve(write("echo"), origins=origins, hosts=("raw.example",)) as served,

@@ -45,7 +45,7 @@ def _calls(*calls: tuple[str, str, str]) -> dict[str, Any]:
 
 
 def test_every_call_of_a_message_is_answered_in_order(tmp_path: Path) -> None:
-    """Issue 7.5: dispatch and back; what can't be run is answered too."""
+    """Dispatch and back; what can't be run is answered too."""
     message = _calls(
         ("c1", "show", '{"text":"a","count":null}'),
         ("c2", "gone", "{}"),

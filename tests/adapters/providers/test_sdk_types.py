@@ -91,7 +91,7 @@ def _validate(kind: Any, value: Any) -> None:
 
 
 def test_anthropic_takes_the_definitions_and_the_results(tools: Any) -> None:
-    """Issue 7.5: checked against ``anthropic.types``."""
+    """Checked against ``anthropic.types``."""
     types = _sdk("anthropic.types")
     profile = profile_named("anthropic")
     for definition in project_tools(tools, profile).definitions:
@@ -129,7 +129,7 @@ def test_anthropic_objects_and_json_are_read_alike() -> None:
 
 @pytest.mark.parametrize("name", ["openai", "openai-strict"])
 def test_openai_takes_the_definitions_and_the_results(tools: Any, name: str) -> None:
-    """Issue 7.5: checked against ``openai.types.chat``."""
+    """Checked against ``openai.types.chat``."""
     chat = _sdk("openai.types.chat")
     profile = profile_named(name)
     (definition,) = project_tools(tools, profile).definitions

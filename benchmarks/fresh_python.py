@@ -40,8 +40,8 @@ async def run(bench: Bench, section: Section) -> None:
         contestants = [
             Contestant(BASE, timed(bare_python)),
             Contestant(FRESH, timed(lambda: call_tool(without, "python", ARGUMENTS))),
-            Contestant(FROM_SPARE, _from_spare(with_spares, "python", spares=2)),
-            Contestant(FROM_SPARE_ESM, _from_spare(with_spares, "plain", spares=2)),
+            Contestant(FROM_SPARE, from_spare(with_spares, "python", spares=2)),
+            Contestant(FROM_SPARE_ESM, from_spare(with_spares, "plain", spares=2)),
         ]
         await call_tool(with_spares, "python", ARGUMENTS)
         await call_tool(with_spares, "plain", ARGUMENTS)
@@ -58,7 +58,7 @@ async def run(bench: Bench, section: Section) -> None:
     )
 
 
-def _from_spare(runtime: Runtime, name: str, *, spares: int) -> Round:
+def from_spare(runtime: Runtime, name: str, *, spares: int) -> Round:
     """Wait, untimed, until the spares are up again, then call."""
 
     async def run(calls: int) -> list[float]:

@@ -5,6 +5,8 @@ Semantics (seed 2, and the configuration contract):
 * rules are ordered, and the last one that matches wins; no match means allow;
 * ``match`` is a glob over the whole identity of a tool;
 * ``when`` is allowed on ``ask`` only; such a rule matches a call if its predicate does;
+* ``review`` is allowed on ``ask`` only; such a rule asks after the run, before what it changed
+  is committed, and fits only a tool that runs on a copy-on-write view without network;
 * a tool whose last unconditional match is ``deny`` is hidden from the model, and no
   conditional rule brings it back.
 
@@ -37,7 +39,7 @@ class Verdict(IntEnum):
 
 Effect = Literal["allow", "ask", "deny"]
 _VERDICTS: Final[dict[str, Verdict]] = {verdict.name.lower(): verdict for verdict in Verdict}
-_FIELDS: Final = ("match", "effect", "when")
+_FIELDS: Final = ("match", "effect", "when", "review")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +51,14 @@ class Rule:
         match: Glob over the identity.
         effect: What it decides, as written.
         when: Condition, only with ``"ask"``.
+        review: Ask about what the call changed instead of about the call.
     """
 
     index: int
     match: str
     effect: Effect
     when: Predicate | None = None
+    review: bool = False
 
     @property
     def verdict(self) -> Verdict:
@@ -85,9 +89,10 @@ class ToolPolicy:
     Attributes:
         identity: The tool's policy identity.
         hidden: The ``deny`` rule that hides the tool, if one does.
+        reviewing: The rules with ``review`` that could decide a call.
     """
 
-    __slots__ = ("_conditional", "_default", "_predicates", "hidden", "identity")
+    __slots__ = ("_conditional", "_default", "_predicates", "hidden", "identity", "reviewing")
 
     def __init__(
         self, identity: str, base: Rule | None, conditional: Sequence[tuple[Rule, BoundPredicate]]
@@ -95,6 +100,8 @@ class ToolPolicy:
         self.identity = identity
         self.hidden = base if base is not None and base.effect == "deny" else None
         self._conditional = () if self.hidden else tuple(rule for rule, _ in conditional)
+        deciding = (*self._conditional, *(() if base is None else (base,)))
+        self.reviewing = tuple(rule for rule in deciding if rule.review)
         self._predicates = PredicateSet([bound for _, bound in conditional])
         considered = () if base is None else (base.index,)
         self._default = Evaluation(
@@ -204,11 +211,13 @@ def parse_rules(raw: object) -> RuleSet:
     """Read ``tools.rules``, strictly.
 
     Args:
-        raw: A list of ``{"match": glob, "effect": "allow"|"ask"|"deny", "when"?: predicate}``.
+        raw: A list of ``{"match": glob, "effect": "allow"|"ask"|"deny", "when"?: predicate,
+            "review"?: bool}``.
 
     Raises:
         PolicyError: ``rules_invalid``, ``rule_invalid``, ``rule_when_not_ask``,
-            ``glob_invalid``, ``predicate_invalid`` or ``predicate_regex_invalid``.
+            ``rule_review_not_ask``, ``glob_invalid``, ``predicate_invalid`` or
+            ``predicate_regex_invalid``.
     """
     if not isinstance(raw, list | tuple):
         raise PolicyError("rules_invalid", f"rules must be a list, not {raw!r:.100}")
@@ -249,4 +258,13 @@ def _parse_rule(raw: object, index: int) -> tuple[Rule, Matcher]:
                 code="rule_when_not_ask",
             )
         when = parse_predicate(raw["when"], where=f"{where}.when", rule=index)
-    return Rule(index, matcher.pattern, effect, when), matcher
+    review = raw.get("review", False)
+    if not isinstance(review, bool):
+        raise fail(f"'review' must be true or false, not {review!r:.100}")
+    if review and effect != "ask":
+        raise fail(
+            f"'review' is not allowed with effect {raw['effect']!r}",
+            "only 'ask' can be answered after the run",
+            code="rule_review_not_ask",
+        )
+    return Rule(index, matcher.pattern, effect, when, review), matcher

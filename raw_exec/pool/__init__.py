@@ -1,7 +1,7 @@
 """Workers: started through the launcher, pooled by trust domain, ended as whole trees."""
 
 from .calls import CallReply, CallRequest, CallTimer, LoadFailure, NotDelivered, RequestRefused
-from .child import Child, ExitNotice
+from .child import Child, ExitNotice, ViewRoot
 from .launcher import Launcher, open_launcher
 from .pool import Lease, PoolStatistics, WorkerPool, open_pool
 from .runtimes import NodeRuntime, find_node
@@ -22,6 +22,7 @@ __all__ = [
     "NotDelivered",
     "PoolStatistics",
     "RequestRefused",
+    "ViewRoot",
     "Worker",
     "WorkerPool",
     "WorkerSpec",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import trio
 
-__all__ = ["Child", "ExitNotice"]
+__all__ = ["Child", "ExitNotice", "ViewRoot"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,29 @@ class ExitNotice:
         return f"exited with status {self.code}"
 
 
+@dataclass(frozen=True, slots=True)
+class ViewRoot:
+    """A writable tree that a child sees through a copy-on-write view.
+
+    Args:
+        path: Real path of the tree.
+        upper: The view's upper layer, relative to the private directory.
+        device: Of the tree's top when the view was mounted.
+        inode: Of the tree's top when the view was mounted.
+        mode: Permission bits that the upper layer's top was made with.
+        read_only: The tree is on a read-only mount, and so is the view.
+        copied: The upper layer is a whole copy, where no view could be mounted.
+    """
+
+    path: str
+    upper: str
+    device: int
+    inode: int
+    mode: int
+    read_only: bool
+    copied: bool = False
+
+
 @dataclass(slots=True, eq=False)
 class Child:
     """One spawned process tree.
@@ -64,6 +87,7 @@ class Child:
         scratch: Its private directory as the child sees it.
         scratch_fd: That directory, or -1; closed by ``Launcher`` at the exit notice.
         scratch_private: It is a file system of its own, with several directories in it.
+        views: Its writable trees, when it sees views of them.
     """
 
     id: str
@@ -73,6 +97,9 @@ class Child:
     scratch: str
     scratch_fd: int = -1
     scratch_private: bool = False
+    views: tuple[ViewRoot, ...] = ()
+    seen: dict[str, tuple[int, int] | None] = field(default_factory=dict)
+    """What ``note_seen`` found below the views."""
     scratch_clean: int = -1
     """What ``_scratch_mark`` said when the directory was known to be empty."""
     exit: ExitNotice | None = None
@@ -86,6 +113,29 @@ class Child:
     def note_clean(self) -> None:
         """Remember how the empty private directory looks."""
         self.scratch_clean = self._scratch_mark()
+
+    def note_seen(self, paths: Iterable[str]) -> None:
+        """Remember what lies at paths that a waiting child has looked up in a view.
+
+        A view shows the tree below as it is when a name is first looked up, and goes on to
+        show that; a child that waits for a call must not show what was replaced since.
+        """
+        for root in self.views:
+            self.seen[root.path] = (root.device, root.inode)
+        tops = tuple(root.path.rstrip("/") + "/" for root in self.views)
+        self.seen.update({path: _identity(path) for path in paths if path.startswith(tops)})
+
+    @property
+    def is_copied(self) -> bool:
+        """Whether it works on a copy, which shows the tree as it was when it was started."""
+        return any(root.copied for root in self.views)
+
+    @property
+    def is_current(self) -> bool:
+        """Whether all that ``note_seen`` noted is still there, and nothing is a copy of it."""
+        if self.is_copied:
+            return False
+        return all(_identity(path) == noted for path, noted in self.seen.items())
 
     @property
     def has_files(self) -> bool:
@@ -116,3 +166,11 @@ class Child:
             os.close(scratch)
         if self.on_exit is not None:
             self.on_exit.cancel()
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino

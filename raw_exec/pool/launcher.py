@@ -30,7 +30,7 @@ import trio
 from ..errors import InternalError, SandboxError, WorkerBroken
 from ..private_root import remove_tree
 from ..text import escape_text
-from .child import Child, ExitNotice
+from .child import Child, ExitNotice, ViewRoot
 from .descriptors import close_all, received, rights_of
 from .nursery import open_service_nursery
 from .processes import reap, start_launcher, wait_dead
@@ -443,6 +443,7 @@ class Launcher:
                     scratch=message.get("scratch") or "",
                     scratch_fd=scratch_fd,
                     scratch_private=bool(message.get("scratch_private")),
+                    views=tuple(ViewRoot(**view) for view in message["views"]),
                 )
         elif op in ("cleaned", "usage"):
             key = f"{'clean' if op == 'cleaned' else 'usage'}:{message['id']}"

@@ -14,7 +14,7 @@ Rules
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,6 +46,7 @@ from .worker import Worker
 
 __all__ = ["Lease", "PoolStatistics", "WorkerPool", "open_pool"]
 
+BeforeLoad = Callable[[], Awaitable[None]] | None
 _SWEEP_SECONDS = 1.0
 _TIDY_SECONDS = 2.0
 _MAX_HOST_PLANS = 4096
@@ -113,17 +114,18 @@ class WorkerPool:
 
     # -- public ------------------------------------------------------------
 
-    def lease(self, spec: WorkerSpec) -> _Leasing:
+    def lease(self, spec: WorkerSpec, before_load: BeforeLoad = None) -> _Leasing:
         """Return an async context manager that gives exclusive use of a loaded worker.
 
-        If the body raises or is cancelled, the worker is ended.
+        If the body raises or is cancelled, the worker is ended. ``before_load`` is awaited
+        when the worker is there, and nothing of the plugin has run in it.
 
         Raises:
             SandboxError: The plan can't be enforced here.
             LoadFailure: The plugin can't be imported.
             WorkerBroken: The worker died while it was started.
         """
-        return _Leasing(self, spec)
+        return _Leasing(self, spec, before_load)
 
     def _take_idle_nowait(self, spec: WorkerSpec) -> Worker | None:
         """Take a warm worker without waiting; the usual way, so it has no checkpoint."""
@@ -136,7 +138,7 @@ class WorkerPool:
         domain.idle.pop()
         return worker
 
-    async def _open_lease(self, spec: WorkerSpec) -> Lease:
+    async def _open_lease(self, spec: WorkerSpec, before_load: BeforeLoad) -> Lease:
         warm_worker = self._take_idle_nowait(spec)
         if warm_worker is not None:
             return Lease(warm_worker, True, 0.0)
@@ -144,6 +146,8 @@ class WorkerPool:
         worker, warm = await self._take(spec)
         if not warm:
             try:
+                if before_load is not None:
+                    await before_load()
                 await self._load(worker, spec)
             except BaseException as exc:
                 await self._close_lease(worker, spec, exc)
@@ -317,7 +321,9 @@ class WorkerPool:
             return cached
         directory = await trio.to_thread.run_sync(spec.snapshot.materialise, self._store)
         files = await self._node_files() if spec.language == "esm" else python_files()
-        plan = host_plan(spec.plan, runtime=files, snapshot_dir=directory, use=self._use)
+        plan = host_plan(
+            spec.plan, runtime=files, snapshot_dir=directory, use=self._use, settles=True
+        )
         if len(self._host_plans) >= _MAX_HOST_PLANS:
             self._host_plans.clear()
         self._host_plans[spec.key] = (directory, plan)
@@ -361,7 +367,8 @@ class WorkerPool:
                 self._room.unpark()
             return
         await self._end(worker, reason)
-        if spec.plan.isolation == "fresh" and self._spares and not self._closing:
+        wanted = spec.plan.isolation == "fresh" and self._spares and not self._closing
+        if wanted and not worker.child.is_copied:  # a copy of a tree does not keep
             self._replace_spare(spec)
 
     async def _tidy(self, worker: Worker, spec: WorkerSpec) -> str | None:
@@ -441,15 +448,14 @@ def _refused(spec: WorkerSpec, what: str, step: str, cause: Exception) -> Sandbo
 class _Leasing:
     """A lease as an async context manager; a class, since generators cost 10 µs a call."""
 
-    __slots__ = ("_lease", "_pool", "_spec")
+    __slots__ = ("_before", "_lease", "_pool", "_spec")
 
-    def __init__(self, pool: WorkerPool, spec: WorkerSpec) -> None:
-        self._pool = pool
-        self._spec = spec
+    def __init__(self, pool: WorkerPool, spec: WorkerSpec, before: BeforeLoad) -> None:
+        self._pool, self._spec, self._before = pool, spec, before
         self._lease: Lease | None = None
 
     async def __aenter__(self) -> Lease:
-        self._lease = await self._pool._open_lease(self._spec)
+        self._lease = await self._pool._open_lease(self._spec, self._before)
         return self._lease
 
     async def __aexit__(

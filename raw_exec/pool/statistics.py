@@ -1,10 +1,10 @@
-"""Counts of a pool, for tests and operators."""
+"""Counts of a pool and its runtime, for tests and operators."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["PoolStatistics"]
+__all__ = ["PoolStatistics", "RuntimeStatistics"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,3 +30,20 @@ class PoolStatistics:
     calls: int
     retired: dict[str, int]
     launcher_restarts: int
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeStatistics:
+    """A snapshot for tests and operators.
+
+    Args:
+        pool: Workers and calls.
+        calls_in_flight: Dispatches that have no outcome yet.
+        launcher_pid: Process ID of the launcher, or ``None`` before the first worker.
+        live_trees: Process trees the launcher has not reported dead.
+    """
+
+    pool: PoolStatistics
+    calls_in_flight: int
+    launcher_pid: int | None
+    live_trees: int

@@ -130,6 +130,8 @@ class Worker:
             child = await launcher.spawn(
                 kind=kind, argv=argv, env=env, cwd=cwd, fds=fds, scratch=True, plan=plan
             )
+        if child.views:
+            child.note_seen((cwd, *plan["read"], *plan["write"], *plan["exec"]))
         out, err, requests, replies, control = ours
         logs = (LogCapture(out, log_bytes), LogCapture(err, log_bytes))
         worker = cls(
@@ -201,7 +203,7 @@ class Worker:
         if self.retire_reason is not None or self.child.exit is not None:
             return False
         # Readable: the process has ended, or something was said that nobody asked for.
-        return not self._idle_poller.poll(0)
+        return not self._idle_poller.poll(0) and self.child.is_current
 
     # -- one exchange ------------------------------------------------------
 

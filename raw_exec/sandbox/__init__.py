@@ -7,9 +7,15 @@ Nothing here talks to the kernel. The launcher (``workers/launcher``) enforces w
 from __future__ import annotations
 
 from .doctor import Finding, best_tier, derive_findings
-from .explain import PathVerdict, explain_network, explain_path, explain_plan
+from .explain import (
+    PathVerdict,
+    explain_effects,
+    explain_network,
+    explain_path,
+    explain_plan,
+)
 from .host import host_plan
-from .plan import SandboxPlan, derive_plan, descriptor_plan
+from .plan import SandboxPlan, derive_plan, descriptor_plan, in_view
 from .report import Enforcement, parse_enforcement
 from .runtime_files import RuntimeFiles, node_files, program_files, python_files
 
@@ -23,10 +29,12 @@ __all__ = [
     "derive_findings",
     "derive_plan",
     "descriptor_plan",
+    "explain_effects",
     "explain_network",
     "explain_path",
     "explain_plan",
     "host_plan",
+    "in_view",
     "node_files",
     "parse_enforcement",
     "program_files",

@@ -14,6 +14,7 @@ _FEATURES = (
     ("seccomp", "system calls are filtered by seccomp", "baseline"),
     ("namespaces", "workers get private namespaces", "namespaces"),
     ("cgroup", "memory and processes are capped by a cgroup", "cgroup"),
+    ("overlay", "calls can run on a copy-on-write view of their files", None),
 )
 _LEVELS = ("none", "baseline", "namespaces", "cgroup")
 
@@ -23,11 +24,11 @@ class Finding:
     """One feature of the host.
 
     Args:
-        feature: ``landlock``, ``seccomp``, ``namespaces`` or ``cgroup``.
+        feature: ``landlock``, ``seccomp``, ``namespaces``, ``cgroup`` or ``overlay``.
         works: It was used in a throw-away process and it denied what it should.
         message: One line for people: what works, or which step failed with what.
         hint: How to get it, when it is missing.
-        tier: The tier that needs it.
+        tier: The tier that needs it, ``None`` for what profiles ask for by ``effects``.
         detail: JSON data: version, kinds, step, errno.
     """
 
@@ -35,7 +36,7 @@ class Finding:
     works: bool
     message: str
     hint: str | None
-    tier: str
+    tier: str | None
     detail: dict[str, Any]
 
 
@@ -71,6 +72,8 @@ def _version(feature: str, found: Mapping[str, Any]) -> str:
         return ", ".join(found["kinds"])
     if feature == "cgroup":
         return f"{found['version']}: {', '.join(found['controllers'])}"
+    if feature == "overlay":
+        return "effects 'observed' and 'enforced', dry runs"
     return "this architecture is supported"
 
 

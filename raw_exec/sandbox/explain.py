@@ -9,7 +9,7 @@ from typing import Any
 from .plan import SandboxPlan
 from .runtime_files import RuntimeFiles
 
-__all__ = ["PathVerdict", "explain_network", "explain_path", "explain_plan"]
+__all__ = ["PathVerdict", "explain_effects", "explain_network", "explain_path", "explain_plan"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,10 @@ def explain_plan(plan: SandboxPlan) -> dict[str, Any]:
         "confined": plan.sandbox,
         "tier": plan.tier,
         "isolation": plan.isolation,
+        "effects": plan.effects,
+        "commit": plan.commit,
+        "changes": explain_effects(plan),
+        "copy_bytes": plan.copy_bytes,
         "read": list(plan.read),
         "write": list(plan.write),
         "network": plan.network,
@@ -47,6 +51,19 @@ def explain_plan(plan: SandboxPlan) -> dict[str, Any]:
         "warnings": list(plan.warnings),
         "key": plan.key,
     }
+
+
+def explain_effects(plan: SandboxPlan) -> str:
+    """Say in one line what becomes of the files that a call changes."""
+    if not plan.view:
+        return "changed in place; what a tool describes is not checked"
+    after = {
+        "observed": "committed when it succeeds, and each is reported",
+        "enforced": "committed only if it succeeds and has described every one",
+    }[plan.effects]
+    if plan.commit == "always":
+        after = "committed also when it returns an error, and each is reported"
+    return f"kept in a copy-on-write view of a process of its own; {after}"
 
 
 def explain_path(

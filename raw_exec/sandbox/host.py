@@ -12,6 +12,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from ..errors import SandboxError
 from .plan import SandboxPlan
 from .runtime_files import RuntimeFiles
 
@@ -112,6 +113,7 @@ def host_plan(
     runtime: RuntimeFiles,
     snapshot_dir: str | Path | None,
     use: tuple[str, ...] = ("namespaces", "cgroup"),
+    settles: bool = False,
 ) -> dict[str, Any]:
     """Return HOSTPLAN, as the launcher protocol spells it.
 
@@ -120,7 +122,20 @@ def host_plan(
         runtime: Files the worker needs to run at all.
         snapshot_dir: The frozen tool folder; read-only. ``None`` for programs without one.
         use: Optional mechanisms that may be used where the host has them.
+        settles: The caller takes up what the process changes on a view when it has ended.
+
+    Raises:
+        SandboxError: The plan wants a view and nobody would settle it: its changes would be
+            lost without a word.
     """
+    if plan.view and not settles:
+        raise SandboxError(
+            "sandbox_unavailable",
+            f"profile {plan.profile!r} has effects {plan.effects!r}, which only the calls of a "
+            "tool can have: what else runs under it does not end with a call",
+            step="view",
+            hint="use a profile with effects 'declared' for it",
+        )
     read = [*runtime.read, *_MACHINE, *plan.read]
     execute = list(runtime.execute)
     if snapshot_dir is not None:
@@ -150,4 +165,6 @@ def host_plan(
         "memory_bytes": plan.memory_bytes,
         "scratch_bytes": plan.scratch_bytes,
         "pids_max": _TASKS_WITH_PROCESSES if plan.processes else _TASKS,
+        "view": plan.view,
+        "copy_bytes": plan.copy_bytes,
     }

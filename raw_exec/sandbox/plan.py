@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import posixpath
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from ..config import ProfileSpec, SandboxConfig
 from ..errors import SandboxError
 from ..limits import Limits
 
-__all__ = ["SandboxPlan", "derive_plan", "descriptor_plan"]
+__all__ = ["SandboxPlan", "derive_plan", "descriptor_plan", "in_view"]
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,15 @@ class SandboxPlan:
         processes: Whether new processes and programs are allowed.
         tier: The least enforcement that is acceptable.
         isolation: ``"pooled"`` or ``"fresh"``.
-        effects: ``"declared"``.
+        effects: ``"declared"``; ``"observed"`` or ``"enforced"`` for a call on a copy-on-write
+            view of ``write``.
         sandbox: ``False``: no confinement, written down by the operator.
         memory_bytes: Private memory of the worker.
         scratch_bytes: Files in its private directory.
         warnings: What a person should know about these grants.
+        commit: ``"success"``, or ``"always"`` to commit also what a call changed that returned
+            an error.
+        copy_bytes: Where no view can be mounted: copy up to this much instead; 0 refuses.
     """
 
     profile: str
@@ -56,6 +60,13 @@ class SandboxPlan:
     memory_bytes: int
     scratch_bytes: int
     warnings: tuple[str, ...] = ()
+    commit: str = "success"
+    copy_bytes: int = 0
+
+    @property
+    def view(self) -> bool:
+        """Whether a call runs on a copy-on-write view of what it may write."""
+        return self.effects != "declared"
 
     @cached_property
     def key(self) -> str:
@@ -70,6 +81,8 @@ class SandboxPlan:
             self.sandbox,
             self.memory_bytes,
             self.scratch_bytes,
+            self.effects,
+            self.copy_bytes,
         ]
         text = json.dumps(facts, separators=(",", ":"))
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
@@ -111,7 +124,7 @@ def derive_plan(
     values = {"$CWD": cwd, "$CONFIG": config_directory, "$HOME": home}
     write = _substitute(spec.write, values, spec, tool_identity)
     read = _substitute(spec.read, values, spec, tool_identity)
-    return SandboxPlan(
+    plan = SandboxPlan(
         profile=spec.name,
         read=tuple(sorted({*read, *write})),
         write=tuple(sorted(set(write))),
@@ -124,7 +137,35 @@ def derive_plan(
         memory_bytes=limits.memory_bytes,
         scratch_bytes=limits.scratch_bytes,
         warnings=tuple(_warnings(spec, read, write, home)),
+        commit=spec.commit,
+        copy_bytes=spec.copy_bytes,
     )
+    return _on_view(plan, spec.effects) if plan.view else plan
+
+
+def in_view(plan: SandboxPlan) -> SandboxPlan:
+    """Return the plan of the same tool for a call that runs on a view: a dry run, for one.
+
+    Raises:
+        SandboxError: The plan has no sandbox, so there is nothing to put a view in.
+    """
+    if plan.view:
+        return plan
+    if not plan.sandbox:
+        raise SandboxError(
+            "sandbox_unavailable",
+            f"profile {plan.profile!r} runs tools without any confinement, and a copy-on-write "
+            "view needs it",
+            step="view",
+            hint="give the tool a profile with the sandbox on",
+        )
+    return _on_view(plan, "observed")
+
+
+def _on_view(plan: SandboxPlan, effects: str) -> SandboxPlan:
+    # A view is a mount; its upper layer holds the changes of one call.
+    tier = "namespaces" if plan.tier == "baseline" else plan.tier
+    return replace(plan, effects=effects, isolation="fresh", tier=tier)
 
 
 def descriptor_plan(limits: Limits) -> SandboxPlan:

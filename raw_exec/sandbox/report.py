@@ -30,6 +30,7 @@ class Enforcement:
         uid: User id it runs as.
         network: ``"none"``, ``"loopback"`` or ``"host"``.
         processes: ``"none"`` or ``"allowed"``.
+        view: Writable trees are copy-on-write views; the call's changes are settled after it.
     """
 
     tier: str
@@ -43,6 +44,7 @@ class Enforcement:
     uid: int
     network: str
     processes: str
+    view: bool = False
 
     def lines(self) -> tuple[str, ...]:
         """Describe each restriction in a line for people."""
@@ -61,6 +63,8 @@ class Enforcement:
         )
         out.append(f"network: {self.network}")
         out.append(f"new processes: {self.processes}")
+        if self.view:
+            out.append("writable folders: copy-on-write views, settled after the call")
         return tuple(out)
 
     def as_dict(self) -> dict[str, Any]:
@@ -77,6 +81,7 @@ class Enforcement:
             "uid": self.uid,
             "network": self.network,
             "processes": self.processes,
+            "view": self.view,
         }
 
 

@@ -36,6 +36,7 @@ def requires_unshare(*flags: str) -> None:
         ("no-userns", "namespaces", "userns", "baseline"),
         ("no-mounts", "namespaces", "mounts", "baseline"),
         ("no-cgroup", "cgroup", "cgroup", "namespaces"),
+        ("no-overlay", "overlay", "overlay", "cgroup"),
     ],
 )
 def test_simulated_lack_is_reported_and_refused(
@@ -48,8 +49,9 @@ def test_simulated_lack_is_reported_and_refused(
         assert found["message"]
         assert found["hint"]
         needed = {"landlock": "baseline", "seccomp": "baseline"}.get(feature, feature)
+        asked = {"view": True} if feature == "overlay" else {"tier": needed}
         with pytest.raises(Refused) as caught:
-            client.run(["/bin/true"], tier=needed)
+            client.run(["/bin/true"], **asked)
         assert caught.value.step == step
         if tier != "none" and best_tier(client.capabilities) != "none":
             assert client.run(["/bin/true"], tier="baseline").exited["code"] == 0
@@ -149,6 +151,13 @@ def test_findings_say_what_works_and_what_not() -> None:
             "path": "/x",
             "controllers": ["cpu", "memory", "pids"],
         },
+        "overlay": {
+            "works": False,
+            "step": "overlay",
+            "errno": errno.ENODEV,
+            "message": "ENODEV: No such device",
+            "hint": "and this",
+        },
     }
     found = [(f.feature, f.works, f.message, f.hint) for f in derive_findings(capabilities)]
     assert found == [
@@ -171,6 +180,12 @@ def test_findings_say_what_works_and_what_not() -> None:
             True,
             "memory and processes are capped by a cgroup (v2: cpu, memory, pids)",
             None,
+        ),
+        (
+            "overlay",
+            False,
+            "overlay is not available: step 'overlay' failed: ENODEV: No such device",
+            "and this",
         ),
     ]
     assert best_tier(capabilities) == "baseline"

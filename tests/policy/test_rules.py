@@ -187,7 +187,7 @@ def test_rule_sets_are_values() -> None:
     assert parse_rules([ALLOW]) != parse_rules([DENY])
     assert (
         repr(parse_rules([ALLOW]))
-        == "RuleSet([Rule(index=0, match='*', effect='allow', when=None)])"
+        == "RuleSet([Rule(index=0, match='*', effect='allow', when=None, review=False)])"
     )
 
 

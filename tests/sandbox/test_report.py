@@ -32,6 +32,7 @@ RAW: dict[str, Any] = {
     "uid": 0,
     "network": "none",
     "processes": "none",
+    "view": False,
 }
 PLAN = replace(descriptor_plan(Limits()), profile="p", write=("/w",), read=("/r", "/r/deep", "/w"))
 
@@ -93,6 +94,10 @@ def test_explained_plan_is_json_data_with_every_grant() -> None:
         "confined": True,
         "tier": "baseline",
         "isolation": "pooled",
+        "effects": "declared",
+        "commit": "success",
+        "changes": "changed in place; what a tool describes is not checked",
+        "copy_bytes": 0,
         "read": ["/r", "/r/deep", "/w"],
         "write": ["/w"],
         "network": "none",

@@ -208,6 +208,7 @@ def _confine(request: SpawnRequest, place: Place) -> dict[str, Any]:
         "uid": os.getuid(),
         "network": "host",
         "processes": "allowed",
+        "view": plan.view,
     }
     if not plan.sandbox:
         return enforced

@@ -11,36 +11,46 @@ Order of work, and why:
 4. Pivot into it and detach the old root, so hidden paths do not exist (ENOENT).
 
 Grants add up: a read grant below a write grant does not take anything away.
+
+Where the plan wants a view, a writable tree is cloned read-only like the others and what
+is attached at its path is a copy-on-write view of it (``view.py``).
 """
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import stat
-import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from .landlock import DEVICES
 from .plan import HostPlan
 from .steps import StepFailed, step
-from .syscalls import libc_call, syscall
+from .syscalls import syscall
+from .trees import (
+    MS_NODEV,
+    MS_NOEXEC,
+    MS_NOSUID,
+    RESOLVE_BENEATH,
+    RESOLVE_NO_SYMLINKS,
+    clone_here,
+    clone_tree,
+    detach,
+    mount,
+    move_mount,
+    openat2,
+    set_attributes,
+)
+from .view import ViewRoot, copy_view, examine_root, mount_view
 
 if TYPE_CHECKING:
     from .child import Report
     from .request import SpawnRequest
 
-__all__ = ["Layout", "Root", "build_root", "derive_layout", "enter_root"]
+__all__ = ["Entered", "Layout", "Root", "build_root", "derive_layout", "enter_root"]
 
-_MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REC, _MS_PRIVATE = 2, 4, 8, 0x4000, 1 << 18
-_MNT_DETACH = 2
+_MS_REC, _MS_PRIVATE = 0x4000, 1 << 18
 _ATTR_RDONLY, _ATTR_NOSUID, _ATTR_NODEV, _ATTR_NOEXEC = 1, 2, 4, 8
-_AT_FDCWD, _AT_EMPTY_PATH, _AT_RECURSIVE = -100, 0x1000, 0x8000
-_OPEN_TREE_CLONE = 1
-_MOVE_BY_DESCRIPTORS = 0x4 | 0x40
-_RESOLVE_NO_SYMLINKS, _RESOLVE_BENEATH = 0x4, 0x8
-_UNREACHABLE = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ELOOP, errno.EXDEV)
 
 PRIVATE_MOUNT = "/scratch"
 _PRIVATE = {"/tmp": "tmp", "/var/tmp": "vartmp", "/dev/shm": "shm"}  # noqa: S108 - inside only
@@ -148,38 +158,6 @@ def derive_layout(plan: HostPlan) -> Layout:
     return Layout(binds, {k: v for k, v in links.items() if not k.startswith("/proc")}, private)
 
 
-def _openat2(directory: int, path: str, flags: int, resolve: int) -> int:
-    how = ctypes.create_string_buffer(struct.pack("=QQQ", flags | os.O_CLOEXEC, 0, resolve), 24)
-    return syscall("openat2", directory, os.fsencode(path), how, 24)
-
-
-def _set_attributes(fd: int, attributes: int, *, recursive: bool) -> None:
-    wanted = ctypes.create_string_buffer(struct.pack("=QQQQ", attributes, 0, 0, 0), 32)
-    flags = _AT_EMPTY_PATH | (_AT_RECURSIVE if recursive else 0)
-    syscall("mount_setattr", fd, b"", flags, wanted, 32)
-
-
-def _clone_tree(path: str, attributes: int) -> int | None:
-    """Return a detached copy of the mounts at ``path``, or ``None`` when out of reach."""
-    try:
-        source = _openat2(_AT_FDCWD, path, os.O_PATH, _RESOLVE_NO_SYMLINKS)
-    except OSError as exc:
-        if exc.errno in _UNREACHABLE:
-            return None
-        raise
-    try:
-        tree = syscall(
-            "open_tree",
-            source,
-            b"",
-            _AT_EMPTY_PATH | _AT_RECURSIVE | _OPEN_TREE_CLONE | os.O_CLOEXEC,
-        )
-    finally:
-        os.close(source)
-    _set_attributes(tree, attributes, recursive=True)
-    return tree
-
-
 class _NewRoot:
     """The tmpfs under construction."""
 
@@ -194,13 +172,13 @@ class _NewRoot:
         current = os.dup(self.fd)
         for part in parts[:-1]:
             try:
-                step_fd = _openat2(current, part, os.O_PATH | os.O_DIRECTORY, _RESOLVE_NO_SYMLINKS)
+                step_fd = openat2(current, part, os.O_PATH | os.O_DIRECTORY, RESOLVE_NO_SYMLINKS)
             except FileNotFoundError:
                 if os.fstat(current).st_dev != self.device:
                     os.close(current)
                     return None
                 os.mkdir(part, 0o755, dir_fd=current)
-                step_fd = _openat2(current, part, os.O_PATH | os.O_DIRECTORY, _RESOLVE_NO_SYMLINKS)
+                step_fd = openat2(current, part, os.O_PATH | os.O_DIRECTORY, RESOLVE_NO_SYMLINKS)
             os.close(current)
             current = step_fd
         return current, parts[-1]
@@ -213,7 +191,7 @@ class _NewRoot:
         parent, name = place
         try:
             try:
-                return _openat2(parent, name, os.O_PATH, _RESOLVE_NO_SYMLINKS | _RESOLVE_BENEATH)
+                return openat2(parent, name, os.O_PATH, RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH)
             except FileNotFoundError:
                 if os.fstat(parent).st_dev != self.device:
                     return None
@@ -221,7 +199,7 @@ class _NewRoot:
                 os.mkdir(name, 0o755, dir_fd=parent)
             else:
                 os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o444, dir_fd=parent))
-            return _openat2(parent, name, os.O_PATH, _RESOLVE_NO_SYMLINKS | _RESOLVE_BENEATH)
+            return openat2(parent, name, os.O_PATH, RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH)
         finally:
             os.close(parent)
 
@@ -232,7 +210,7 @@ class _NewRoot:
         if point is None:
             return False
         try:
-            syscall("move_mount", tree, b"", point, b"", _MOVE_BY_DESCRIPTORS)
+            move_mount(tree, point)
         except OSError as exc:
             exc.filename = path
             raise
@@ -255,39 +233,31 @@ class _NewRoot:
             os.close(parent)
 
 
-def _mount(source: str, target: str, kind: str | None, flags: int, data: str = "") -> None:
-    libc_call(
-        "mount",
-        os.fsencode(source),
-        os.fsencode(target),
-        kind.encode() if kind else None,
-        ctypes.c_ulong(flags),
-        data.encode() or None,
-    )
-
-
-def _make_private(root: _NewRoot, plan: HostPlan, layout: Layout) -> int:
+def _mount_scratch(point: str, plan: HostPlan, layout: Layout) -> int:
     """Mount the worker's own tmpfs, one quota for all its parts; return a descriptor."""
-    point = root.base + PRIVATE_MOUNT
     os.mkdir(point, 0o755)
     size = max(plan.scratch_bytes, 64 * 1024) if plan.scratch_bytes else 64 << 20
-    flags = _MS_NOSUID | _MS_NODEV | (0 if plan.processes else _MS_NOEXEC)
-    _mount("tmpfs", point, "tmpfs", flags, f"mode=0755,size={size},nr_inodes=65536")
+    files = max(65536, size // 4096)
+    flags = MS_NOSUID | MS_NODEV | (0 if plan.processes else MS_NOEXEC)
+    mount("tmpfs", point, "tmpfs", flags, f"mode=0755,size={size},nr_inodes={files}")
     top = os.open(point, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    os.mkdir("home", 0o700, dir_fd=top)
-    for path, name in layout.private.items():
+    for name in ("home", *layout.private.values()):
         os.mkdir(name, 0o700, dir_fd=top)
-        tree = syscall("open_tree", top, name.encode(), _OPEN_TREE_CLONE | os.O_CLOEXEC)
+    return top
+
+
+def _attach_private(root: _NewRoot, top: int, parts: dict[str, str]) -> None:
+    for path, name in parts.items():
+        tree = clone_here(top, name)
         root.attach(tree, path)
         os.close(tree)
-    return top
 
 
 def _mount_proc(target: str) -> bool:
     """Mount a fresh ``/proc``; containers that mask theirs refuse it (``False``)."""
     try:
         # Shows only what the reader may trace: its own tree, and not the stub above it.
-        _mount("proc", target, "proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC, "hidepid=4")
+        mount("proc", target, "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, "hidepid=4")
     except OSError as exc:
         if exc.errno in (errno.EPERM, errno.EACCES, errno.EBUSY):
             return False
@@ -303,32 +273,54 @@ def _find_base() -> str:
     raise StepFailed("mounts", errno.ENOENT, "no directory to build the private root on")
 
 
-def enter_root(plan: HostPlan) -> tuple[Layout, int, bool]:
+class Entered(NamedTuple):
+    """A private root that this mount namespace is now in.
+
+    Args:
+        layout: What was laid out.
+        scratch: Descriptor of the worker's own tmpfs.
+        proc: A fresh ``/proc`` could be mounted.
+        views: The copy-on-write views, when the plan wants them.
+    """
+
+    layout: Layout
+    scratch: int
+    proc: bool
+    views: list[ViewRoot]
+
+
+def enter_root(plan: HostPlan) -> Entered:
     """Build the private root in this (new) mount namespace and move into it.
 
-    Returns:
-        What was laid out, a descriptor of the worker's own tmpfs, and whether a
-        fresh ``/proc`` could be mounted.
-
     Raises:
-        StepFailed: With step ``"mounts"``.
+        StepFailed: With step ``"mounts"``; ``"view"`` or ``"overlay"`` when a view of a
+            writable tree can't be had.
     """
     with step("mounts"):
         layout = derive_layout(plan)
-        _mount("none", "/", None, _MS_REC | _MS_PRIVATE)
+        mount("none", "/", None, _MS_REC | _MS_PRIVATE)
         read_only = _ATTR_RDONLY | _ATTR_NOSUID | _ATTR_NODEV
         trees: dict[str, int] = {}
+        views: list[ViewRoot] = []
         for path, writable in layout.binds.items():
-            tree = _clone_tree(path, _ATTR_NOSUID | _ATTR_NODEV if writable else read_only)
+            if writable and plan.view:
+                tree = _clone_below(path, read_only, views)
+            else:
+                changeable = _ATTR_NOSUID | _ATTR_NODEV
+                tree = clone_tree(path, changeable if writable else read_only)
             if tree is not None:
                 trees[path] = tree
         for path in DEVICES:
-            tree = _clone_tree(path, _ATTR_NOSUID | _ATTR_NOEXEC)
+            tree = clone_tree(path, _ATTR_NOSUID | _ATTR_NOEXEC)
             if tree is not None:
                 trees[path] = tree
         base = _find_base()
-        _mount("tmpfs", base, "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=0755,size=4m,nr_inodes=8192")
+        mount("tmpfs", base, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=4m,nr_inodes=8192")
         root = _NewRoot(base)
+        if plan.view:
+            private = _mount_views(base, plan, layout, trees, views)
+        else:
+            private = _mount_scratch(base + PRIVATE_MOUNT, plan, layout)
         for path, tree in trees.items():
             root.attach(tree, path)
             os.close(tree)
@@ -336,21 +328,63 @@ def enter_root(plan: HostPlan) -> tuple[Layout, int, bool]:
             root.link(name, target)
         for path, target in layout.links.items():
             root.link(path, target)
-        private = _make_private(root, plan, layout)
+        _attach_private(root, private, layout.private)
+        if plan.view:
+            _attach_private(root, private, {f"{PRIVATE_MOUNT}/home": "home"})
+            _leave_stage(base)
         os.mkdir(base + "/proc", 0o555)
         proc = _mount_proc(base + "/proc")
-        _set_attributes(root.fd, read_only, recursive=False)
+        set_attributes(root.fd, read_only, recursive=False)
         os.chdir(base)
         syscall("pivot_root", b".", b".")
-        libc_call("umount2", b".", _MNT_DETACH)
+        detach(".")
         os.chdir("/")
         os.close(root.fd)
-    return layout, private, proc
+    return Entered(layout, private, proc, views)
+
+
+def _clone_below(path: str, attributes: int, views: list[ViewRoot]) -> int | None:
+    """Clone a tree that a view is to be put over, and note how in ``views``."""
+    return clone_tree(
+        path, attributes, lambda source: views.append(examine_root(path, len(views), source))
+    )
+
+
+def _mount_views(
+    base: str, plan: HostPlan, layout: Layout, trees: dict[str, int], views: list[ViewRoot]
+) -> int:
+    """Replace each writable tree in ``trees`` by a view of it; return the own tmpfs.
+
+    Security: that tmpfs holds the upper layers, so it has no name in the private root;
+    only its parts that are the worker's own are attached there.
+    """
+    stage = base + "/.stage"
+    scratch = stage + "/scratch"
+    for path in (stage, stage + "/lower", stage + "/merged"):
+        os.mkdir(path, 0o700)
+    private = _mount_scratch(scratch, plan, layout)
+    left = plan.copy_bytes
+    for number, root in enumerate(views):
+        if plan.copy_bytes:
+            merged, used = copy_view(scratch, root, trees[root.path], left)
+            views[number], left = root._replace(copied=True), left - used
+        else:
+            merged = mount_view(stage, scratch, root, trees[root.path])
+        os.close(trees[root.path])
+        trees[root.path] = merged
+    return private
+
+
+def _leave_stage(base: str) -> None:
+    detach(f"{base}/.stage/scratch")
+    for name in ("lower", "merged", "scratch", ""):
+        os.rmdir(f"{base}/.stage/{name}")
 
 
 def build_root(request: SpawnRequest, report: Report) -> Root:
     """Move into a private root and send the launcher its tmpfs, to measure and empty."""
-    layout, private, proc = enter_root(request.plan)
-    report.send({"scratch_fd": True}, (private,))
-    os.close(private)
-    return Root(f"{PRIVATE_MOUNT}/home", list(layout.private), proc)
+    entered = enter_root(request.plan)
+    views = [view._asdict() for view in entered.views]
+    report.send({"scratch_fd": True, "views": views}, (entered.scratch,))
+    os.close(entered.scratch)
+    return Root(f"{PRIVATE_MOUNT}/home", list(entered.layout.private), entered.proc)

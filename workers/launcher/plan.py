@@ -29,6 +29,9 @@ class HostPlan(NamedTuple):
         tier: The least that must be in force.
         use: Optional mechanisms that may be used: ``namespaces``, ``cgroup``.
         sandbox: ``False`` turns confinement off (trusted tools only).
+        view: Writable trees are copy-on-write; what a call changes stays in its scratch.
+        copy_bytes: Where no view can be mounted, copy the trees if they take no more room than
+            this; 0 to refuse.
         rlimits: Name (lower case) to value, in the kernel's unit for each.
         memory_bytes: For a memory cgroup; 0 for none.
         scratch_bytes: Quota of the private directory; 0 for none.
@@ -47,6 +50,8 @@ class HostPlan(NamedTuple):
     memory_bytes: int
     scratch_bytes: int
     pids_max: int
+    view: bool = False
+    copy_bytes: int = 0
 
 
 def _refuse(message: str) -> StepFailed:
@@ -112,6 +117,8 @@ def parse_plan(raw: object) -> HostPlan:
             or value < 0
         ):
             raise _refuse(f"plan.rlimits.{name} is {value!r:.40}; names are {', '.join(RLIMITS)}")
+    if raw.get("view") and not raw.get("sandbox"):
+        raise _refuse("plan.view needs plan.sandbox")
     return HostPlan(
         read=_paths(raw, "read"),
         write=_paths(raw, "write"),
@@ -125,4 +132,6 @@ def parse_plan(raw: object) -> HostPlan:
         memory_bytes=_number(raw, "memory_bytes"),
         scratch_bytes=_number(raw, "scratch_bytes"),
         pids_max=_number(raw, "pids_max"),
+        view=_flag({"view": False, **raw}, "view"),
+        copy_bytes=_number(raw, "copy_bytes"),
     )

@@ -15,7 +15,7 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
-from . import caps, landlock, mounts, namespaces, seccomp
+from . import caps, landlock, mounts, namespaces, seccomp, view
 from .cgroup import CgroupRoot
 from .plan import HostPlan
 from .protocol import PeerClosed, receive, send
@@ -23,7 +23,7 @@ from .steps import StepFailed, step
 
 __all__ = ["SIMULATIONS", "Probe"]
 
-SIMULATIONS = ("no-landlock", "no-seccomp", "no-userns", "no-mounts", "no-cgroup")
+SIMULATIONS = ("no-landlock", "no-seccomp", "no-userns", "no-mounts", "no-cgroup", "no-overlay")
 _PLAN = HostPlan(
     read=(),
     write=(),
@@ -42,15 +42,25 @@ _HINTS = {
     "landlock": "needs Linux 5.13 or newer with CONFIG_SECURITY_LANDLOCK and 'landlock' in the "
     "lsm= boot list; in a container its seccomp profile must permit the landlock calls",
     "seccomp": "needs CONFIG_SECCOMP_FILTER on x86_64 or aarch64",
+    "overlay": "a copy-on-write view needs Linux 5.11 or newer with overlayfs (CONFIG_OVERLAY_FS, "
+    "or 'modprobe overlay') and a security module that permits the mount; without one, a profile "
+    "with copy_bytes works on a copy",
+    "overlay_xattr": "a copy-on-write view needs user extended attributes in tmpfs: Linux 6.6 or "
+    "newer with CONFIG_TMPFS_XATTR; without them, a profile with copy_bytes works on a copy",
     "cgroup": "needs a writable cgroup: start with 'systemd-run --user --scope -p Delegate=yes', "
     "or give the container a private, writable cgroup namespace",
     **namespaces.HINTS,
 }
-Step = Callable[[], None]
+Step = Callable[[], dict[str, Any] | None]
 
 
-def _in_child(work: Step) -> StepFailed | None:
-    """Run ``work`` in a forked child; return how it failed, if it did."""
+def _in_child(work: Step, facts: dict[str, Any] | None = None) -> StepFailed | None:
+    """Run ``work`` in a forked child; return how it failed, if it did.
+
+    Args:
+        work: Its dictionary, if it returns one, is sent back.
+        facts: Where that is put.
+    """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     pid = os.fork()
     if pid == 0:
@@ -58,8 +68,7 @@ def _in_child(work: Step) -> StepFailed | None:
             ours.close()
             signal.set_wakeup_fd(-1)
             try:
-                work()
-                send(theirs, {"ok": True})
+                send(theirs, {"ok": True, **(work() or {})})
             except StepFailed as exc:
                 send(theirs, exc.as_dict())
             except Exception as exc:
@@ -77,6 +86,8 @@ def _in_child(work: Step) -> StepFailed | None:
     finally:
         ours.close()
     os.waitpid(pid, 0)
+    if facts is not None:
+        facts.update(message)
     if message.get("ok"):
         return None
     return StepFailed(message["step"], message["errno"], message["message"])
@@ -124,8 +135,12 @@ def _probe_seccomp() -> None:
     _expect_denied("seccomp", lambda: socket.socket(socket.AF_INET), (errno.EAFNOSUPPORT,))
 
 
-def _probe_namespaces() -> None:
-    """Do everything a spawn does: map, unshare, loopback, root, proc, pivot, hide."""
+def _probe_namespaces() -> dict[str, Any]:
+    """Do everything a spawn does: map, unshare, loopback, root, proc, pivot, hide.
+
+    Returns:
+        How a copy-on-write view failed in there, as ``overlay``; ``None`` when it did not.
+    """
     namespaces.enter_user_namespace()
     namespaces.unshare_rest(network=True)
     namespaces.loopback_up()
@@ -140,10 +155,12 @@ def _probe_namespaces() -> None:
                     raise StepFailed("namespaces", 0, "the PID namespace is not in force")
                 if os.path.exists("/usr"):
                     raise StepFailed("mounts", 0, "the old root is still visible")
-                proc = os.path.exists("/proc/self/status")
-                send(theirs, {"ok": True, "proc": proc})
+                send(theirs, {"ok": True, "overlay": _probe_overlay()})
             except StepFailed as exc:
                 send(theirs, exc.as_dict())
+            except Exception as exc:
+                text = f"{type(exc).__name__}: {exc}"
+                send(theirs, StepFailed("probe", 0, text).as_dict())
         finally:
             os._exit(0)
     theirs.close()
@@ -151,6 +168,17 @@ def _probe_namespaces() -> None:
     os.waitpid(pid, 0)
     if not message.get("ok"):
         raise StepFailed(message["step"], message["errno"], message["message"])
+    return {"overlay": message["overlay"]}
+
+
+def _probe_overlay() -> dict[str, object] | None:
+    """Try a view inside a private root; it is a lack of its own, not one of namespaces."""
+    try:
+        with step("overlay"):
+            view.try_view(mounts.PRIVATE_MOUNT + "/home")
+    except StepFailed as failure:
+        return failure.as_dict()
+    return None
 
 
 def _probe_cgroup(groups: CgroupRoot) -> StepFailed | None:
@@ -211,11 +239,13 @@ class Probe:
         except OSError:
             pass  # Said by the probe below, with the reason.
         land = self._run("no-landlock", "landlock", _probe_landlock)
-        spaces = self._run("no-userns", "userns", _probe_namespaces)
+        facts: dict[str, Any] = {}
+        spaces = self._run("no-userns", "userns", _probe_namespaces, facts)
         if "no-mounts" in self.absent and spaces["works"]:
             spaces = _described(
                 StepFailed("mounts", errno.EPERM, "EPERM: simulated: mounts are refused")
             )
+        overlay = self._overlay(spaces, facts.get("overlay"))
         failure = _probe_cgroup(groups)
         group = {
             **_described(failure),
@@ -231,16 +261,29 @@ class Probe:
                 "kinds": ["user", "mount", "pid", "ipc", "uts", "net"] if spaces["works"] else [],
             },
             "cgroup": group,
+            "overlay": overlay,
             "uid": os.getuid(),
             "euid": os.geteuid(),
             "kernel": os.uname().release,
             "arch": os.uname().machine,
         }
 
-    def _run(self, simulation: str, name: str, work: Step) -> dict[str, Any]:
+    def _overlay(self, spaces: dict[str, Any], failed: Any) -> dict[str, Any]:
+        """Describe whether views work: they need a mount namespace that works."""
+        if not spaces["works"]:
+            return {**spaces, "message": f"a view needs namespaces: {spaces['message']}"}
+        if "no-overlay" in self.absent:
+            failed = {"step": "overlay", "errno": errno.ENODEV, "message": "ENODEV: simulated"}
+        if failed is None:
+            return _described(None)
+        return _described(StepFailed(failed["step"], failed["errno"], failed["message"]))
+
+    def _run(
+        self, simulation: str, name: str, work: Step, facts: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
         if simulation in self.absent:
             return _described(StepFailed(name, errno.ENOSYS, f"ENOSYS: simulated: {simulation}"))
-        return _described(_in_child(work))
+        return _described(_in_child(work, facts))
 
 
 def _described(failure: StepFailed | None) -> dict[str, Any]:

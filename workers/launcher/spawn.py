@@ -14,7 +14,7 @@ from typing import Any
 from .plan import TIERS, HostPlan
 from .steps import StepFailed
 
-__all__ = ["Spawn", "choose_stub"]
+__all__ = ["Spawn", "choose_stub", "fit_plan"]
 
 
 class Spawn:
@@ -31,7 +31,7 @@ class Spawn:
         "killed_extra", "leaf", "limit", "main_pid", "max_rss_bytes", "next_watch",
         "orphaned", "pidfd", "pids",
         "plan", "report", "scratch", "scratch_fd", "scratch_name", "scratch_private", "state",
-        "status", "stub", "worker_pid",
+        "status", "stub", "views", "worker_pid",
     )  # fmt: skip
 
     def __init__(self, spawn_id: str, plan: HostPlan, stub: str) -> None:
@@ -62,6 +62,7 @@ class Spawn:
         self.scratch_name: str | None = None
         self.scratch_fd: int | None = None
         self.scratch_private = False
+        self.views: list[dict[str, Any]] = []
 
     def is_over(self) -> bool:
         """Say whether set-up has ended and every known process is reaped."""
@@ -92,6 +93,11 @@ class Spawn:
         self.report = self.channel = self.pidfd = self.scratch_fd = None
 
 
+def fit_plan(plan: HostPlan, capabilities: dict[str, Any]) -> HostPlan:
+    """Let nothing be copied that a view can be mounted of."""
+    return plan._replace(copy_bytes=0) if capabilities["overlay"]["works"] else plan
+
+
 def choose_stub(plan: HostPlan, capabilities: dict[str, Any]) -> tuple[str, bool, bool]:
     """Decide how a plan is enforced on this host.
 
@@ -116,9 +122,13 @@ def choose_stub(plan: HostPlan, capabilities: dict[str, Any]) -> tuple[str, bool
     for position, name in enumerate(("namespaces", "cgroup"), start=1):
         found = capabilities[name]
         demanded = level >= position
+        demanded = demanded or (name == "namespaces" and plan.view)
         use[name] = bool(found["works"]) and (demanded or name in plan.use)
         if demanded and not use[name]:
             raise StepFailed(found["step"] or name, found.get("errno") or 0, found["message"])
+    if plan.view and not plan.copy_bytes and not capabilities["overlay"]["works"]:
+        found = capabilities["overlay"]
+        raise StepFailed(found["step"], found.get("errno") or 0, found["message"])
     if plan.network == "loopback" and not use["namespaces"]:
         raise StepFailed(
             "network",

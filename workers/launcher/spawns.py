@@ -23,7 +23,7 @@ from .plan import parse_plan
 from .priority import prefer_this_process
 from .protocol import MAX_MESSAGE, PeerClosed, close_all, fits, receive, send
 from .request import SpawnRequest, check_message, encode_request
-from .spawn import Spawn, choose_stub
+from .spawn import Spawn, choose_stub, fit_plan
 from .steps import StepFailed, step
 from .stub import describe_status
 from .tree import children_of, kill_below
@@ -87,7 +87,7 @@ class Spawns:
             if spawn_id in self.spawns:
                 raise StepFailed("request", 0, f"id {spawn_id!r:.80} is in use")
             check_message(message, len(fds))
-            plan = parse_plan(message.get("plan"))
+            plan = fit_plan(parse_plan(message.get("plan")), self._capabilities)
             stub, namespaces, use_cgroup = choose_stub(plan, self._capabilities)
             if message["kind"] == "python":
                 with step("fork"):
@@ -202,14 +202,11 @@ class Spawns:
             spawn.failure = spawn.failure or StepFailed(
                 failed["step"], failed["errno"], failed["message"]
             )
-        elif "pid" in message:
-            spawn.main_pid = message["pid"]
-            self._own(spawn, message["pid"])
-        elif "stub" in message:
-            spawn.main_pid = message["stub"]
-            self._own(spawn, message["stub"])
+        elif "pid" in message or "stub" in message:
+            spawn.main_pid = message["pid"] if "pid" in message else message["stub"]
+            self._own(spawn, spawn.main_pid)
         elif "scratch_fd" in message:
-            spawn.scratch_fd = fds.pop()
+            spawn.scratch_fd, spawn.views = fds.pop(), message["views"]
         elif "ready" in message:
             spawn.enforced = message["ready"]
             spawn.scratch = message["scratch"]
@@ -237,6 +234,7 @@ class Spawns:
                 "enforced": spawn.enforced,
                 "scratch": spawn.scratch,
                 "scratch_private": spawn.scratch_private,
+                "views": spawn.views,
             },
             (spawn.pidfd,) if spawn.scratch_fd is None else (spawn.pidfd, spawn.scratch_fd),
         )

@@ -29,7 +29,10 @@ _MAX_HOOKS = 256
 _MAX_VARS = 1024
 _MAX_REQUEST_MS = 24 * 60 * 60 * 1000
 _FIELDS = ("tools", "hooks", "vars", "max_output_bytes", "request_timeout_ms", "model")
-_REF_FORMS = "builtin/<id>, local/<id> or agent/<id>, with <id> like [a-z][a-z0-9_-]*"
+_REF_FORMS = (
+    "builtin/<id>, local/<id> or agent/<id>, with <id> like [a-z][a-z0-9_-]*, "
+    "or mcp/<server>/<tool>"
+)
 
 
 def default_agents() -> dict[str, AgentConfig]:

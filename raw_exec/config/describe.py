@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-from .model import AgentConfig, Config, VarConfig
+from .model import AgentConfig, Config, McpServer, ToolUse, VarConfig
 
 __all__ = ["describe_config"]
 
@@ -27,6 +27,9 @@ class _Tool(Protocol):
 class _Registry(Protocol):
     @property
     def tools(self) -> Iterable[_Tool]: ...
+    @property
+    def pending(self) -> Iterable[ToolUse]: ...
+    def pending_names(self) -> Mapping[str, str]: ...
     @property
     def cache_key(self) -> str: ...
     @property
@@ -58,24 +61,60 @@ def describe_config(config: Config, registry: _Registry | None = None) -> dict[s
         "limits": dataclasses.asdict(config.limits),
         "vars": {name: _var(var) for name, var in config.vars.items()},
         "var_providers": sorted(config.var_providers),
-        "mcp_servers": sorted(config.mcp),
+        "mcp_servers": {name: _server(server) for name, server in sorted(config.mcp.items())},
         "contracts": dataclasses.asdict(config.contracts),
     }
     if registry is not None:
         warnings += [text for text in registry.warnings if text not in warnings]
         out["cache_key"] = registry.cache_key
-        out["tools"] = [
-            {
-                "identity": tool.identity,
-                "name": tool.name,
-                "language": tool.language,
-                "profile": tool.profile,
-                "hidden": tool.hidden,
-            }
-            for tool in registry.tools
-        ]
+        out["tools"] = _tools(config, registry)
     out["warnings"] = warnings
     return out
+
+
+def _tools(config: Config, registry: _Registry) -> list[dict[str, Any]]:
+    """Describe the selected tools in order; of those of servers only what is configured."""
+    rows = {
+        tool.identity: {
+            "identity": tool.identity,
+            "name": tool.name,
+            "language": tool.language,
+            "profile": tool.profile,
+            "hidden": tool.hidden,
+        }
+        for tool in registry.tools
+    }
+    for ref, name in registry.pending_names().items():
+        rows[ref] = {
+            "identity": ref,
+            "name": name,
+            "language": "mcp",
+            "profile": _profile(config, ref),
+            "hidden": None,
+        }
+    order = {use.ref: index for index, use in enumerate(config.agent.tools_use)}
+    return sorted(rows.values(), key=lambda row: order.get(row["identity"], len(order)))
+
+
+def _profile(config: Config, ref: str) -> str:
+    source, _, rest = ref.partition("/")
+    server = config.mcp.get(rest.partition("/")[0]) if source == "mcp" else None
+    return config.sandbox.profile_name(ref) if server is None else server.profile
+
+
+def _server(server: McpServer) -> dict[str, Any]:
+    """Describe a server without its arguments and values, any of which may be a secret."""
+    return {
+        "type": server.type,
+        "command": server.command,
+        "url": server.url,
+        "profile": server.profile,
+        "env": sorted({*server.env, *server.env_vars}),
+        "headers": sorted({*server.headers, *server.header_vars}),
+        "start_ms": server.start_ms,
+        "idle_ms": server.idle_ms,
+        "call_ms": server.call_ms,
+    }
 
 
 def _agent(config: Config, agent: AgentConfig) -> dict[str, Any]:
@@ -84,7 +123,7 @@ def _agent(config: Config, agent: AgentConfig) -> dict[str, Any]:
             {
                 "ref": use.ref,
                 "as": use.as_name,
-                "profile": config.sandbox.profile_name(use.ref),
+                "profile": _profile(config, use.ref),
             }
             for use in agent.tools_use
         ],

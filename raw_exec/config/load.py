@@ -25,9 +25,10 @@ from ..jsontext import JsonTextError, parse, read_regular_file
 from ..limits import MAX_SAFE_INTEGER, Limits
 from ..values import freeze
 from .agents import check_agents, default_agents
-from .model import AgentConfig, Config, ContractsConfig, ProviderConfig, VarConfig
+from .mcp import check_mcp
+from .model import AgentConfig, Config, ContractsConfig, McpServer, ProviderConfig, VarConfig
 from .sandbox import check_sandbox
-from .sources import check_contracts, check_mcp, check_providers, check_vars
+from .sources import check_contracts, check_providers, check_vars
 
 __all__ = ["config_path", "init_config", "load_config"]
 
@@ -216,6 +217,9 @@ def _build(
                 f"unknown agent {shown(default_agent)}{hint}; agents: {', '.join(agents)}"
             )
     sandbox = check_sandbox(fields.get("sandbox"), warnings)
+    servers: dict[str, McpServer] = {}
+    if "mcp" in fields:
+        servers = check_mcp(fields["mcp"], variables, sandbox.profiles, warnings)
     contracts = check_contracts(fields["contracts"]) if "contracts" in fields else None
     return Config(
         path=file,
@@ -228,7 +232,7 @@ def _build(
         limits=_check_limits(fields["limits"]) if "limits" in fields else Limits(),
         vars=MappingProxyType(variables),
         var_providers=MappingProxyType(providers),
-        mcp=MappingProxyType(check_mcp(fields["mcp"]) if "mcp" in fields else {}),
+        mcp=MappingProxyType(servers),
         contracts=contracts or ContractsConfig(),
         warnings=tuple(warnings),
     )

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from ..limits import Limits
 from ..policy import RuleSet, parse_rules
@@ -125,23 +125,47 @@ class ProviderConfig:
 
 @dataclass(frozen=True, slots=True)
 class McpServer:
-    """One MCP server: a command (stdio) or a URL (HTTP).
+    """One MCP server: a command (stdio) or a URL (streamable HTTP).
 
     Args:
+        command: Of a stdio server.
         env: Extra environment of the command. Security: may hold secrets.
+        env_vars: Environment names and the variables that their values come from.
+        cwd: Where the command starts, relative to the configuration's folder unless absolute.
+        sandbox: Profile of the command; its own files and nothing else when ``None``.
         headers: Of HTTP requests. Security: may hold secrets.
-        panels: Declarations as written.
+        header_vars: Header names and the variables that their values come from.
+        start_ms: From the start to its list of tools, milliseconds.
+        idle_ms: Of a call without a sign of progress, milliseconds.
+        call_ms: Of a call, whatever its progress; ``limits.call_ms`` when ``None``.
     """
+
+    START_MS: ClassVar[int] = 30_000
+    IDLE_MS: ClassVar[int] = 60_000
 
     name: str
     command: str | None = None
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    env_vars: Mapping[str, str] = field(default_factory=dict)
     cwd: str | None = None
+    sandbox: str | None = None
     url: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    timeout_ms: int | None = None
-    panels: tuple[Mapping[str, Any], ...] = ()
+    header_vars: Mapping[str, str] = field(default_factory=dict)
+    start_ms: int = START_MS
+    idle_ms: int = IDLE_MS
+    call_ms: int | None = None
+
+    @property
+    def type(self) -> str:
+        """``stdio`` or ``streamable-http``."""
+        return "stdio" if self.url is None else "streamable-http"
+
+    @property
+    def profile(self) -> str:
+        """The profile that its tools are listed with; ``mcp-server`` is its own files only."""
+        return "remote" if self.url is not None else self.sandbox or "mcp-server"
 
 
 @dataclass(frozen=True, slots=True)

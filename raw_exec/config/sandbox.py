@@ -9,6 +9,8 @@ Rules:
 3. ``tools`` maps identities to profiles: an exact ID wins over globs, and among globs the last
    match; then the built-in mapping; then ``default``.
 4. What this version can not enforce is refused here, not ignored later.
+5. ``effects`` other than ``declared`` runs each call on a copy-on-write view, which takes a
+   sandbox and a process of its own for the call; a profile that says otherwise is refused.
 
 Not covered: whether the host can enforce a profile. The sandbox's probe decides that.
 """
@@ -38,14 +40,14 @@ _CHOICES: Final = {
     "tier": ("baseline", "namespaces", "cgroup"),
     "isolation": ("pooled", "fresh"),
     "effects": ("declared", "observed", "enforced"),
+    "commit": ("success", "always"),
     "sandbox": ("on", "none"),
 }
 _UNSUPPORTED: Final = {
     ("network", "allowlist"): "use 'none', 'loopback' or 'host'",
-    ("effects", "observed"): "use 'declared'",
-    ("effects", "enforced"): "use 'declared'",
 }
-_FIELDS = ("extends", "read", "write", *_CHOICES)
+_FIELDS = ("extends", "read", "write", *_CHOICES, "copy_bytes")
+_MAX_COPY_BYTES = 1 << 40
 # Security: writing to any of these changes what trusted programs run.
 _NEVER_WRITABLE: Final = frozenset(
     {"/", "/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/opt", "/proc", "/run", "/sbin"}
@@ -77,7 +79,13 @@ class ProfileSpec:
         processes: ``none`` or ``allowed``.
         tier: Least enforcement that is acceptable.
         isolation: ``pooled``, or ``fresh`` for a process per call.
-        effects: ``declared``.
+        effects: ``declared``: what a tool describes is not checked. ``observed``: a call runs
+            on a copy-on-write view and its changes are committed when it succeeds.
+            ``enforced``: they are committed only if it described each of them.
+        commit: ``success``, or with ``observed`` ``always``: commit also what a call changed
+            that returned an error.
+        copy_bytes: Where the host can't mount a view: copy the writable folders if their files
+            take no more room than this, bytes. 0 refuses the call there.
         sandbox: ``none`` turns confinement off.
     """
 
@@ -89,6 +97,8 @@ class ProfileSpec:
     tier: str = "baseline"
     isolation: str = "pooled"
     effects: str = "declared"
+    commit: str = "success"
+    copy_bytes: int = 0
     sandbox: str = "on"
 
 
@@ -169,6 +179,9 @@ def _check_reference(cursor: Cursor, profiles: Mapping[str, object]) -> str | No
 def _check_tools(cursor: Cursor, profiles: Mapping[str, object]) -> dict[str, str]:
     out = {}
     for glob, item in cursor.members(_TOOL_GLOB, "tool identity"):
+        if glob.startswith("mcp/"):
+            # All tools of a server share its one process.
+            item.fail("an MCP server's profile is mcp.servers.<server>.sandbox", at="key")
         name = _check_reference(item, profiles)
         if name is not None:
             out[glob] = name
@@ -181,6 +194,8 @@ def _check_profile(name: str, cursor: Cursor, warnings: list[str]) -> dict[str, 
     for key, item in (fields or {}).items():
         if key == "extends":
             out[key] = item.string()
+        elif key == "copy_bytes":
+            out[key] = item.integer(0, _MAX_COPY_BYTES)
         elif key in _CHOICES:
             out[key] = _check_choice(key, item)
         else:
@@ -271,4 +286,30 @@ def _resolve(
             break
         current = parent
     values.pop("extends", None)
+    if name in places:
+        _check_effects(values, places[name], merged[name])
+    if values.get("effects", "declared") != "declared":
+        values["isolation"] = "fresh"
     return ProfileSpec(name=name, **values)
+
+
+def _check_effects(values: Mapping[str, Any], place: Cursor, own: Mapping[str, Any]) -> None:
+    """See that nothing in a profile contradicts its ``effects``."""
+
+    def refuse(key: str, message: str) -> None:
+        blamed = key if key in own else "effects" if "effects" in own else "extends"
+        place.child(blamed).fail(message)
+
+    effects = values.get("effects", "declared")
+    if values.get("commit", "success") == "always" and effects != "observed":
+        refuse("commit", f"commit 'always' needs effects 'observed'; they are {effects!r}")
+    if effects == "declared":
+        if values.get("copy_bytes"):
+            refuse("copy_bytes", "copy_bytes needs effects 'observed' or 'enforced'")
+        return
+    if values.get("isolation") == "pooled":
+        refuse(
+            "isolation", f"isolation 'pooled' does not go with effects {effects!r}; leave it out"
+        )
+    if values.get("sandbox") == "none":
+        refuse("sandbox", f"effects {effects!r} need the sandbox; it is 'none'")

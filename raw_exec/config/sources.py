@@ -1,4 +1,4 @@
-"""Check ``vars``, ``var_providers``, ``mcp`` and ``contracts``: where data comes from.
+"""Check ``vars``, ``var_providers`` and ``contracts``: where data comes from.
 
 Security: nothing here echoes a value; ``vars.<name>.source.value`` and environments hold secrets.
 """
@@ -7,29 +7,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from ..fields import Cursor, did_you_mean, shown, type_name
 from ..values import freeze
-from .model import ContractsConfig, McpServer, ProviderConfig, VarConfig, VarSource
+from .model import ContractsConfig, ProviderConfig, VarConfig, VarSource
 
 __all__ = [
     "BUILTIN_PROVIDERS",
     "ENV_NAME",
+    "check_args",
     "check_contracts",
-    "check_mcp",
     "check_providers",
+    "check_url",
     "check_vars",
     "has_type",
+    "number_field",
+    "text_field",
 ]
 
 BUILTIN_PROVIDERS: Final = ("system.time",)
 VAR_NAME = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
 ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,255}")
-_SERVER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")
 _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     "string": (str,),
     "number": (int, float),
@@ -47,7 +47,6 @@ _MAX_ARG_CHARS = 128 * 1024
 _MAX_TTL_MS = 24 * 60 * 60 * 1000
 _MAX_TIMEOUT_MS = 10 * 60 * 1000
 _MAX_PROVIDER_BYTES = 1024 * 1024
-_MAX_PANELS = 64
 _SOURCE_FIELDS: Final = {
     "literal": ("value",),
     "env": ("name",),
@@ -57,20 +56,22 @@ _SOURCE_FIELDS: Final = {
 _SOURCE_OPTIONAL: Final = {"file": ("format",), "provider": ("params",)}
 
 
-def _text(fields: Mapping[str, Cursor], key: str, max_chars: int = _MAX_PATH_CHARS) -> str | None:
+def text_field(
+    fields: Mapping[str, Cursor], key: str, max_chars: int = _MAX_PATH_CHARS
+) -> str | None:
     if key not in fields:
         return None
     return fields[key].string(min_chars=1, max_chars=max_chars, one_line=True)
 
 
-def _number(fields: Mapping[str, Cursor], key: str, low: int, high: int, default: int) -> int:
+def number_field(fields: Mapping[str, Cursor], key: str, low: int, high: int, default: int) -> int:
     if key not in fields:
         return default
     value = fields[key].integer(low, high)
     return default if value is None else value
 
 
-def _args(fields: Mapping[str, Cursor]) -> tuple[str, ...]:
+def check_args(fields: Mapping[str, Cursor]) -> tuple[str, ...]:
     """Check an argument vector: any text without NUL, which no executable can be given."""
     if "args" not in fields:
         return ()
@@ -110,7 +111,7 @@ def _check_var(name: str, cursor: Cursor, providers: Mapping[str, object]) -> Va
         description = fields["description"].string(min_chars=1, max_chars=_MAX_DESCRIPTION_CHARS)
     access = fields["access"].choice(("read", "use"), "access") if "access" in fields else None
     kind = fields["type"].choice(tuple(_TYPES), "type") if "type" in fields else None
-    ttl = _number(fields, "cache_ttl_ms", 0, _MAX_TTL_MS, 0)
+    ttl = number_field(fields, "cache_ttl_ms", 0, _MAX_TTL_MS, 0)
     source = _check_source(fields["source"], providers) if "source" in fields else None
     if source is not None and source.kind == "literal" and kind is not None:
         value = fields["source"].child("value")
@@ -146,7 +147,7 @@ def _check_source(cursor: Cursor, providers: Mapping[str, object]) -> VarSource 
         env_name = fields["name"].name(ENV_NAME, "environment variable")
         return VarSource(kind, name=env_name) if env_name else None
     if kind == "file":
-        path = _text(fields, "path")
+        path = text_field(fields, "path")
         form = "text"
         if "format" in fields:
             form = fields["format"].choice(("text", "json"), "format") or form
@@ -185,77 +186,21 @@ def check_providers(cursor: Cursor) -> dict[str, ProviderConfig]:
         fields = item.fields(allowed, ("command",)) or {}
         out[name] = ProviderConfig(
             name=name,
-            command=_text(fields, "command") or "",
-            args=_args(fields),
-            cwd=_text(fields, "cwd"),
-            timeout_ms=_number(fields, "timeout_ms", 1, _MAX_TIMEOUT_MS, 5000),
-            max_output_bytes=_number(fields, "max_output_bytes", 1, _MAX_PROVIDER_BYTES, 65536),
+            command=text_field(fields, "command") or "",
+            args=check_args(fields),
+            cwd=text_field(fields, "cwd"),
+            timeout_ms=number_field(fields, "timeout_ms", 1, _MAX_TIMEOUT_MS, 5000),
+            max_output_bytes=number_field(
+                fields, "max_output_bytes", 1, _MAX_PROVIDER_BYTES, 65536
+            ),
         )
     return out
 
 
-# ---------------------------------------------------------------- MCP and contracts
+# ---------------------------------------------------------------- contracts
 
 
-def check_mcp(cursor: Cursor) -> dict[str, McpServer]:
-    """Check the ``mcp`` object."""
-    fields = cursor.fields(("servers",)) or {}
-    out: dict[str, McpServer] = {}
-    if "servers" in fields:
-        for name, item in fields["servers"].members(_SERVER_NAME, "server name"):
-            if len(out) >= _MAX_MEMBERS:
-                cursor.fail(f"has over {_MAX_MEMBERS} servers")
-                break
-            out[name] = _check_server(name, item)
-    return out
-
-
-def _check_server(name: str, cursor: Cursor) -> McpServer:
-    allowed = ("command", "args", "env", "cwd", "url", "headers", "timeout_ms", "panels")
-    fields = cursor.fields(allowed) or {}
-    if isinstance(cursor.value, dict) and ("command" in fields) == ("url" in fields):
-        cursor.fail("needs exactly one of 'command' and 'url'")
-    elif "url" in fields:
-        for key in ("args", "env", "cwd"):
-            if key in fields:
-                fields[key].fail(f"{key!r} belongs to a server with a 'command'", at="key")
-    elif "headers" in fields:
-        fields["headers"].fail("'headers' belongs to a server with a 'url'", at="key")
-    panels: list[Mapping[str, Any]] = []
-    if "panels" in fields:
-        for item in fields["panels"].items(max_items=_MAX_PANELS):
-            if isinstance(item.value, dict):
-                panels.append(freeze(item.value))
-            else:
-                item.wrong_type("an object")
-    return McpServer(
-        name=name,
-        command=_text(fields, "command"),
-        args=_args(fields),
-        env=_string_map(fields, "env", ENV_NAME, "environment variable"),
-        cwd=_text(fields, "cwd"),
-        url=_check_url(fields["url"]) if "url" in fields else None,
-        headers=_string_map(fields, "headers", _HEADER_NAME, "header name"),
-        timeout_ms=_number(fields, "timeout_ms", 1, _MAX_TIMEOUT_MS, 0) or None,
-        panels=tuple(panels),
-    )
-
-
-def _string_map(
-    fields: Mapping[str, Cursor], key: str, pattern: re.Pattern[str], what: str
-) -> Mapping[str, str]:
-    out = {}
-    if key in fields:
-        for name, item in fields[key].members(pattern, what):
-            value = item.string(max_chars=_MAX_ARG_CHARS)
-            if value is not None and "\0" in value:
-                item.fail("must not contain NUL")
-            elif value is not None:
-                out[name] = value
-    return MappingProxyType(out)
-
-
-def _check_url(cursor: Cursor) -> str | None:
+def check_url(cursor: Cursor) -> str | None:
     url = cursor.string(min_chars=1, max_chars=2048, one_line=True)
     if url is None:
         return None
@@ -278,6 +223,6 @@ def check_contracts(cursor: Cursor) -> ContractsConfig:
     """Check the ``contracts`` object."""
     fields = cursor.fields(("registry", "store")) or {}
     return ContractsConfig(
-        registry=_check_url(fields["registry"]) if "registry" in fields else None,
-        store=_text(fields, "store"),
+        registry=check_url(fields["registry"]) if "registry" in fields else None,
+        store=text_field(fields, "store"),
     )

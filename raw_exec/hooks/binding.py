@@ -115,6 +115,7 @@ class _Loader:
     store: Path | None
     problems: list[Problem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    pending: tuple[str, ...] = ()
 
     def load(self, ref: str, pointer: str) -> BoundHook | None:
         source, _, name = ref.partition("/")
@@ -135,7 +136,8 @@ class _Loader:
         bound: dict[tuple[int, str], BoundPredicate] = {}
         for entry in loaded.manifest.events:
             reached = [tool for tool in self.tools if entry.reaches(tool.identity)]
-            if entry.match is not None and not reached:
+            known = reached or any(map(entry.reaches, self.pending))
+            if entry.match is not None and not known:
                 text = f"events[{entry.index}].match {entry.match.pattern!r}"
                 self.warnings.append(f"hook {loaded.identity!r}: {text} matches no selected tool")
             if entry.when is None:
@@ -182,6 +184,7 @@ def load_hooks(
     tools: Iterable[Tool],
     *,
     use: Sequence[str] | None = None,
+    pending: Iterable[str] = (),
     store: Path | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> HookSet:
@@ -191,6 +194,8 @@ def load_hooks(
         config: The configuration.
         tools: The selected tools.
         use: Selection IDs, instead of those that the agent selects.
+        pending: Identities of selected tools that are not known yet, for want of their server;
+            conditions are not checked against those.
         store: Where to materialise snapshots that are too big to keep in memory.
         environ: Instead of the process environment, for ``XDG_CONFIG_HOME``.
 
@@ -201,6 +206,7 @@ def load_hooks(
     if not selected:
         return HookSet()
     loader = _Loader(hook_roots(config, environ=environ), tuple(tools), store)
+    loader.pending = tuple(pending)
     base = f"/agents/{escape_pointer(config.agent.name)}/hooks/use"
     found = [
         loader.load(ref, f"{base}/{index}" if use is None else "")

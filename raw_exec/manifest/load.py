@@ -14,7 +14,7 @@ from .tree import MANIFEST_NAME, open_inside
 
 __all__ = ["LoadedTool", "Source", "load_tool"]
 
-Source = Literal["agent", "local", "builtin"]
+Source = Literal["agent", "local", "builtin", "mcp"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,8 @@ _SOURCES = ("arguments", "effects")
 _REQUIRED = ("api_version", "id", "version", "name", "description", "input_schema", "entry")
 _FIELDS = (*_REQUIRED, "condition_sources", "effects_schema", "panels")
 
-Language = Literal["esm", "python"]
+Language = Literal["esm", "python", "mcp"]
+"""``mcp`` is no language: a server, in whatever language, runs the tool."""
 
 
 @dataclass(frozen=True, slots=True)

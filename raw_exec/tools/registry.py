@@ -7,6 +7,8 @@ Rules:
    one error.
 3. A registry is a value: ``with_tools`` returns a new one, and a conflict is an error. A call
    in flight keeps the registry that it started with.
+4. Tools of MCP servers are only known once their server runs. Until then they are ``pending``;
+   ``with_servers`` puts them in their place, or among ``missing`` with the reason.
 """
 
 from __future__ import annotations
@@ -29,12 +31,16 @@ from ..policy import RuleSet, ToolPolicy
 from ..schema import CompiledSchema
 from ..values import escape_pointer
 from .definitions import cache_key, definition
+from .mcp import McpOrigin, MissingTool, mcp_names, split_ref
+from .review import check_review
 from .roots import ToolRoots, discover, tool_roots
 
 __all__ = ["Tool", "ToolRegistry", "bind_tool", "load_registry"]
 
 _MAX_PROBLEMS = 200
 _SOURCES: tuple[Source, ...] = ("builtin", "local", "agent")
+Found = tuple[LoadedTool, McpOrigin] | MissingTool
+"""What became of a pending tool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +51,7 @@ class Tool:
         identity: Policy identity, for example ``"local/append_notes"``.
         name: What the model calls it.
         profile: Name of its sandbox profile.
+        mcp: Where it comes from, when an MCP server runs it.
     """
 
     identity: str
@@ -54,6 +61,7 @@ class Tool:
     snapshot: Snapshot
     policy: ToolPolicy
     profile: str
+    mcp: McpOrigin | None = None
 
     @property
     def input_schema(self) -> CompiledSchema:
@@ -67,7 +75,7 @@ class Tool:
 
     @property
     def language(self) -> str:
-        """``esm`` or ``python``."""
+        """``esm`` or ``python``; ``mcp`` when an MCP server runs it."""
         return self.manifest.language
 
     @property
@@ -84,6 +92,8 @@ class ToolRegistry:
         tools: All selected tools in order, hidden ones included.
         warnings: For the operator and for authors.
         cache_key: Changes when what the model sees, or a selected tool's content, changes.
+        pending: Selected tools of MCP servers that were not asked yet.
+        missing: Selected tools that can't be called, and why.
     """
 
     tools: tuple[Tool, ...]
@@ -91,6 +101,8 @@ class ToolRegistry:
     cache_key: str
     names: tuple[str, ...]
     _by_name: Mapping[str, Tool] = field(repr=False, compare=False)
+    pending: tuple[ToolUse, ...] = ()
+    missing: tuple[MissingTool, ...] = ()
 
     def get(self, name: str) -> Tool | None:
         """Return a selected tool by its model-visible name, hidden or not."""
@@ -99,6 +111,40 @@ class ToolRegistry:
     def by_identity(self, identity: str) -> Tool | None:
         """Return a selected tool by its policy identity."""
         return next((tool for tool in self.tools if tool.identity == identity), None)
+
+    def find_missing(self, name: str) -> MissingTool | None:
+        """Return a selected tool that can't be called, by name or identity."""
+        return next((tool for tool in self.missing if name in (tool.name, tool.identity)), None)
+
+    def pending_names(self) -> Mapping[str, str]:
+        """Return the model-visible name of each pending tool by its selection ID."""
+        named = {use.ref: use.as_name for use in self.pending if use.as_name is not None}
+        return {**mcp_names(use.ref for use in self.pending if use.ref not in named), **named}
+
+    def with_servers(self, config: Config, found: Mapping[str, Found]) -> ToolRegistry:
+        """Return a registry in which every pending tool is in its place, or missing.
+
+        Args:
+            found: What became of each pending tool, by its selection ID.
+
+        Raises:
+            ConfigError: ``tool_conflict``: two tools have one name.
+        """
+        folders = {tool.identity: tool for tool in self.tools}
+        tools: list[Tool] = []
+        missing: list[MissingTool] = []
+        for use in config.agent.tools_use:
+            if use.ref in folders:
+                tools.append(folders[use.ref])
+                continue
+            one = found[use.ref]
+            bound = one if isinstance(one, MissingTool) else _bind_served(config, *one)
+            if isinstance(bound, MissingTool):
+                missing.append(bound)
+            else:
+                tools.append(bound)
+        warnings = (*self.warnings, *map(str, missing))
+        return dataclasses.replace(_build(tuple(tools), warnings), missing=tuple(missing))
 
     def definitions(self) -> list[dict[str, Any]]:
         """Return what the model is told: visible tools in order."""
@@ -168,6 +214,8 @@ def bind_tool(
         condition_sources=manifest.condition_sources,
         schemas={"arguments": manifest.compiled_input, "effects": manifest.compiled_effects},
     )
+    profile = config.sandbox.profile_name(loaded.identity)
+    check_review(config, policy, profile)
     return Tool(
         identity=loaded.identity,
         source=loaded.source,
@@ -175,8 +223,20 @@ def bind_tool(
         manifest=manifest,
         snapshot=loaded.snapshot,
         policy=policy,
-        profile=config.sandbox.profile_name(loaded.identity),
+        profile=profile,
     )
+
+
+def _bind_served(config: Config, loaded: LoadedTool, origin: McpOrigin) -> Tool | MissingTool:
+    """Bind a server's tool to the rules; one that they do not fit is withheld, alone."""
+    name = loaded.manifest.name
+    try:
+        tool = bind_tool(config, loaded, config.agent.rules, name=name)
+    except PolicyError as exc:
+        where = _rule_pointer(config.agent, exc.rule)
+        hint = "MCP tools have no effects; a condition can look at arguments that they declare"
+        return MissingTool(loaded.identity, name, f"{where}: {exc.message}", hint)
+    return dataclasses.replace(tool, mcp=origin, profile=config.mcp[origin.server].profile)
 
 
 @dataclass(slots=True)
@@ -185,11 +245,12 @@ class _Loader:
     roots: ToolRoots
     problems: list[Problem]
     warnings: list[str]
+    pending: list[ToolUse] = field(default_factory=list)
 
     def load(self, use: ToolUse) -> Tool | None:
         source, _, rest = use.ref.partition("/")
         if source == "mcp":
-            self.add(use, "MCP servers are not supported in this version yet; remove it")
+            self.add_pending(use)
             return None
         if source not in _SOURCES or not rest:
             self.add(use, f"must be {' or '.join(f'{s}/<id>' for s in _SOURCES)}")
@@ -211,6 +272,15 @@ class _Loader:
                 Problem(_rule_pointer(agent, exc.rule), f"for {loaded.identity!r}: {exc.message}")
             )
             return None
+
+    def add_pending(self, use: ToolUse) -> None:
+        server, _ = split_ref(use.ref)
+        if server in self.config.mcp:
+            self.pending.append(use)
+            return
+        known = f"; there is {', '.join(self.config.mcp)}" if self.config.mcp else ""
+        hint = did_you_mean(server, self.config.mcp) or known
+        self.add(use, f"mcp.servers has no {server!r}{hint}")
 
     def add(self, use: ToolUse, message: str) -> None:
         self.problems.append(Problem(use.pointer, f"{use.ref!r}: {message}"))
@@ -255,7 +325,7 @@ def load_registry(
     store: Path | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> ToolRegistry:
-    """Load every selected tool of the chosen agent. Runs no tool code.
+    """Load every selected tool of the chosen agent. Runs no tool code, and starts no server.
 
     Args:
         builtin_root: Instead of the built-in tools of this package.
@@ -277,8 +347,10 @@ def load_registry(
             where=where,
             problems=tuple(problems[:_MAX_PROBLEMS]),
         )
-    warnings = [*loader.warnings, *_unused_rules(config.agent, tools)]
-    return _build(tuple(tools), tuple(warnings))
+    identities = (*(tool.identity for tool in tools), *(use.ref for use in loader.pending))
+    warnings = [*loader.warnings, *_unused_rules(config.agent, identities)]
+    registry = _build(tuple(tools), tuple(warnings))
+    return dataclasses.replace(registry, pending=tuple(loader.pending))
 
 
 @contextlib.contextmanager
@@ -310,6 +382,6 @@ def _load_all(config: Config, loader: _Loader, store: Path | None) -> list[Tool]
     return tools
 
 
-def _unused_rules(agent: AgentConfig, tools: Iterable[Tool]) -> Iterable[str]:
-    for rule in agent.rules.unmatched(tool.identity for tool in tools):
+def _unused_rules(agent: AgentConfig, identities: Iterable[str]) -> Iterable[str]:
+    for rule in agent.rules.unmatched(identities):
         yield f"{_rule_pointer(agent, rule.index)}: {rule.match!r} matches no selected tool"

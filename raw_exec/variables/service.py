@@ -181,6 +181,21 @@ class VariableService:
             texts[variable] = env_text(variable, resolved.value)
         return {name: texts[variable] for name, variable in checked.items()}
 
+    async def resolve_configured(self, refs: Mapping[str, str]) -> dict[str, str]:
+        """Resolve references that the configuration itself makes; no agent has to select them.
+
+        Args:
+            refs: From names to configured variables.
+
+        Raises:
+            VariableError: ``not_scalar``, ``contains_nul``, or a failure of a source.
+        """
+        texts: dict[str, str] = {}
+        for variable in dict.fromkeys(refs.values()):
+            resolved = await self._resolve(self._config.vars[variable])
+            texts[variable] = env_text(variable, resolved.value)
+        return {name: texts[variable] for name, variable in refs.items()}
+
     def redact(self, data: Any) -> Any:
         """Return JSON data in whose texts the values of ``use`` variables are replaced."""
         if not self._secrets:

@@ -231,13 +231,14 @@ def test_the_handler_is_never_run_and_the_import_can_do_no_harm(home, invoke):
 
 def test_a_selected_mcp_tool_is_not_passed_over(home, invoke):
     """What was not checked must not look as if it had been."""
-    home.configure(["mcp/server/thing"])
-    for command in ("check", "verify"):
-        done = invoke("tools", command)
-        assert (done.exit_code, done.stdout) == (2, "")
-        assert "'mcp/server/thing' can't be checked: MCP servers are not supported yet" in (
-            done.stderr
-        )
+    servers = {"server": {"command": "no-such-program-4711"}}
+    home.configure(["mcp/server/thing"], mcp={"servers": servers})
+    done = invoke("tools", "check")
+    assert done.exit_code == 3
+    assert "there is no program 'no-such-program-4711'" in done.stdout
+    done = invoke("tools", "verify")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "'mcp/server/thing' can't be verified" in done.stderr
 
 
 def test_an_agent_with_hooks_can_have_its_tools_checked(home, invoke):

@@ -129,8 +129,34 @@ def test_wide_grants_and_no_sandbox_are_warned_about(tmp_path: Path) -> None:
         ({"profiles": {"workspace": {"extends": "shell"}}}, ["/sandbox/profiles/workspace"]),
         ({"profiles": {"p": {"network": "allowlist"}}}, ["/sandbox/profiles/p/network"]),
         ({"profiles": {"p": {"network": ["a:1"]}}}, ["/sandbox/profiles/p/network"]),
-        ({"profiles": {"p": {"effects": "observed"}}}, ["/sandbox/profiles/p/effects"]),
-        ({"profiles": {"p": {"effects": "enforced"}}}, ["/sandbox/profiles/p/effects"]),
+        ({"profiles": {"p": {"effects": "kept"}}}, ["/sandbox/profiles/p/effects"]),
+        (
+            {"profiles": {"p": {"effects": "observed", "isolation": "pooled"}}},
+            ["/sandbox/profiles/p/isolation"],
+        ),
+        (
+            {
+                "profiles": {
+                    "p": {"isolation": "pooled"},
+                    "q": {"extends": "p", "effects": "enforced"},
+                }
+            },
+            ["/sandbox/profiles/q/effects"],
+        ),
+        (
+            {"profiles": {"p": {"effects": "enforced", "sandbox": "none"}}},
+            ["/sandbox/profiles/p/sandbox"],
+        ),
+        ({"profiles": {"p": {"commit": "always"}}}, ["/sandbox/profiles/p/commit"]),
+        ({"profiles": {"p": {"copy_bytes": 1}}}, ["/sandbox/profiles/p/copy_bytes"]),
+        (
+            {"profiles": {"p": {"effects": "observed", "copy_bytes": -1}}},
+            ["/sandbox/profiles/p/copy_bytes"],
+        ),
+        (
+            {"profiles": {"p": {"effects": "enforced", "commit": "always"}}},
+            ["/sandbox/profiles/p/commit"],
+        ),
         ({"profiles": {"p": {"sandbox": False}}}, ["/sandbox/profiles/p/sandbox"]),
         ({"profiles": {"p": {"tier": "best"}}}, ["/sandbox/profiles/p/tier"]),
         ({"profiles": {"p": {"read": "$CWD"}}}, ["/sandbox/profiles/p/read"]),
@@ -164,3 +190,23 @@ def test_an_exact_identity_wins_then_the_last_glob_then_the_built_in_mapping(
         "shell",
         "readonly",
     ]
+
+
+def test_effects_other_than_declared_take_a_process_for_each_call(tmp_path: Path) -> None:
+    """A view belongs to one call, so its worker is never pooled."""
+    profiles = load(
+        tmp_path,
+        {
+            "profiles": {
+                "workspace": {"effects": "observed", "commit": "always"},
+                "strict": {"extends": "readonly", "effects": "enforced"},
+            }
+        },
+    ).sandbox.profiles
+    found = {name: (p.effects, p.commit, p.isolation) for name, p in profiles.items()}
+    assert found == {
+        "workspace": ("observed", "always", "fresh"),
+        "shell": ("observed", "always", "fresh"),
+        "readonly": ("declared", "success", "pooled"),
+        "strict": ("enforced", "success", "fresh"),
+    }

@@ -155,7 +155,7 @@ def test_everything_wrong_in_all_tools_is_reported_at_once(world: World) -> None
     assert "there is 'local/notes'" in messages[1]
     assert "/entry" in messages[2] + messages[3]
     assert "/version" in messages[2] + messages[3]
-    assert "MCP servers are not supported in this version yet" in messages[4]
+    assert "mcp.servers has no 'server'" in messages[4]
     assert "has no tools" in messages[5]
 
 

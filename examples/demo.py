@@ -1,4 +1,4 @@
-"""A short show: one honest tool, one rule, one hostile tool. Run it with ``make demo``."""
+"""A short show: an honest tool, a rule, a hostile tool and a liar. Run it with ``make demo``."""
 
 from __future__ import annotations
 
@@ -55,16 +55,22 @@ def ask(request: ApprovalRequest) -> Answer:
 
 
 def write_config(home: Path) -> Path:
-    for name in ("append_notes", "hostile"):
+    for name in ("append_notes", "hostile", "lying_notes"):
         shutil.copytree(TOOLS / name, home / "tools" / name)
     rule = {
         "match": "agent/append_notes",
         "effect": "ask",
         "when": {"source": "effects", "any": "files[*].path", "regex": "/protected/"},
     }
-    tools = {"use": ["agent/append_notes", "agent/hostile"], "rules": [rule]}
+    names = ["agent/append_notes", "agent/hostile", "agent/lying_notes"]
+    tools = {"use": names, "rules": [rule]}
+    sandbox = {
+        "profiles": {"held": {"extends": "workspace", "effects": "enforced"}},
+        "tools": {"agent/lying_notes": "held"},
+    }
     path = home / "config.json"
-    path.write_text(json.dumps({"default_agent": "demo", "agents": {"demo": {"tools": tools}}}))
+    agents = {"demo": {"tools": tools}}
+    path.write_text(json.dumps({"default_agent": "demo", "agents": agents, "sandbox": sandbox}))
     path.chmod(0o600)
     return path
 
@@ -130,12 +136,39 @@ async def run(home: Path) -> int:
                 print("  listener  SAW A CONNECTION")
                 failures += 1
 
-        heading("5. And the next call works")
+        heading("5. A tool that declares one file and writes two")
+        failures += await catch_the_liar(runtime, work)
+
+        heading("6. And the next call works")
         result = await dispatch("append_notes", {"path": "notes.txt", "text": "second\n"})
         show_outcome(result)
         failures += result.is_error
     print()
     return failures
+
+
+async def catch_the_liar(runtime: raw_exec.Runtime, work: Path) -> int:
+    """Call a tool under ``effects: enforced``; return how much went wrong."""
+    note, hidden = work / "mine.txt", work / ".profile"
+    note.write_text("before\n")
+    lie = {"path": note.name, "text": "after\n"}
+    show_call("lying_notes", lie)
+    result = await runtime.dispatch("lying_notes", lie)
+    show_outcome(result)
+    untouched = note.read_text() == "before\n" and not hidden.exists()
+    print(f"  on disk   {note.name}: {note.read_text()!r}; {hidden.name} exists: {hidden.exists()}")
+    if result.code == "sandbox_unavailable":
+        print("  verdict   NOT SHOWN: this host has no copy-on-write view, so the call was not run")
+        return 0 if untouched else 1
+    print(f"  verdict   {'nothing was committed' if untouched else 'FILES WERE CHANGED'}\n")
+    failures = int(result.code != "undeclared_effects" or not untouched)
+
+    truth = {**lie, "honest": True}
+    show_call("lying_notes", truth)
+    result = await runtime.dispatch("lying_notes", truth)
+    show_outcome(result)
+    print(f"  on disk   {note.name}: {note.read_text()!r}; {hidden.name} exists: {hidden.exists()}")
+    return failures + (result.is_error or note.read_text() != "after\n" or hidden.exists())
 
 
 def main() -> int:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import logging
 import os
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from .approval import Approver
 from .config import Config
 from .dispatch import Call, Services, ToolResult, dispatch_call, judge_call
-from .dispatch.audit import AuditLog, audit_record
+from .dispatch.audit import AuditLog, audit_record, open_audit
 from .dispatch.descriptors import DescriptorService
 from .dispatch.options import call_ms, call_source, output_budget, resolve_cwd
 from .effects.compiled import default_cache_dir
@@ -25,23 +24,25 @@ from .jobs import JobService, open_jobs
 from .jobs.requests import METHOD_PREFIX as JOB_PREFIX
 from .jobs.requests import job_requests
 from .limits import Limits
+from .mcp_client import McpService, open_servers
 from .panels import PanelView
 from .panels import requests as panel_requests
 from .pool import (
     Launcher,
     NodeRuntime,
-    PoolStatistics,
     WorkerPool,
     WorkerSpec,
     open_launcher,
     open_pool,
 )
 from .pool.calls import RequestHandler, RequestRefused
+from .pool.statistics import RuntimeStatistics
 from .private_root import open_private_root
 from .profiles import ProjectedTools, profile_named, project_tools
 from .sandbox import SandboxPlan, descriptor_plan, explain_path
 from .sessions import Session, SessionKeeper, open_keeper, open_session
 from .tools import Tool, ToolRegistry, derive_tool_plan, load_registry
+from .transactions import recover_at_start
 from .variables import VariableService, open_variables
 
 __all__ = ["Runtime", "RuntimeStatistics", "RuntimeTools", "open_runtime"]
@@ -51,23 +52,6 @@ _log = logging.getLogger(__name__)
 _JOB_TOOL = "builtin/process"
 _MAX_SPECS = 4096
 """Tools times working directories that are remembered; more are worked out again."""
-
-
-@dataclass(frozen=True, slots=True)
-class RuntimeStatistics:
-    """A snapshot for tests and operators.
-
-    Args:
-        pool: Workers and calls.
-        calls_in_flight: Dispatches that have no outcome yet.
-        launcher_pid: Process ID of the launcher, or ``None`` before the first worker.
-        live_trees: Process trees the launcher has not reported dead.
-    """
-
-    pool: PoolStatistics
-    calls_in_flight: int
-    launcher_pid: int | None
-    live_trees: int
 
 
 class RuntimeTools:
@@ -122,6 +106,7 @@ class RuntimeTools:
         tool_call_id: str | None = None,
         source: str = "model",
         timeout_seconds: float | None = None,
+        dry_run: bool = False,
     ) -> ToolResult:
         """Take one call through every step and return its one outcome.
 
@@ -138,6 +123,8 @@ class RuntimeTools:
             source: ``"model"`` or ``"user_action"``.
             timeout_seconds: Wall time of the handler; at most, and by default, the
                 configured limit.
+            dry_run: Run the handler on a copy-on-write view and commit nothing; the outcome
+                has ``changes`` and a ``diff``.
 
         Raises:
             ConfigError: ``cwd`` is not a directory, or an option is out of range.
@@ -150,6 +137,7 @@ class RuntimeTools:
             tool_call_id=tool_call_id,
             source=source,
             timeout_seconds=timeout_seconds,
+            dry_run=dry_run,
         )
 
 
@@ -165,6 +153,7 @@ class Runtime:
         variables: VariableService,
         jobs: JobService,
         hooks: HookService,
+        servers: McpService,
         *,
         cwd: str,
         approve: Approver | None,
@@ -181,6 +170,7 @@ class Runtime:
         self.variables = variables
         self.jobs = jobs
         self.hooks = hooks
+        self.servers = servers
         self._cwd = cwd
         self._principal = principal
         self._specs: dict[tuple[str, str], WorkerSpec] = {}
@@ -206,7 +196,8 @@ class Runtime:
             pre_hooks=hooks.pre_tool if hooks.wants("PreToolUse") else None,
             post_hooks=hooks.post_tool if _tells_of_results(hooks) else None,
             requests=self._requests_of,
-            redact=variables.redact if config.agent.vars else None,
+            redact=variables.redact if config.agent.vars or config.mcp else None,
+            servers=servers,
         )
         self._audit = audit
         self._keeper = keeper
@@ -253,6 +244,8 @@ class Runtime:
             if method == question_requests.METHOD:
                 return await self._ask(call, params)
             if method.startswith(JOB_PREFIX) and tool.identity == _JOB_TOOL:
+                if call.dry_run:
+                    raise RequestRefused("process_unavailable", "a dry run keeps no process")
                 return await self._jobs_of(call, tool)(method, params)
             return await variables(method, params)
 
@@ -285,6 +278,11 @@ class Runtime:
     def cache_key(self) -> str:
         """Digest over the model-visible definitions and the sources of the selected tools."""
         return self.loaded.cache_key
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the operator should know: of configuration, tools and running servers."""
+        return (*self.config.warnings, *self.loaded.warnings, *self.servers.warnings())
 
     @property
     def limits(self) -> Limits:
@@ -331,13 +329,14 @@ class Runtime:
         tool_call_id: str | None = None,
         source: str = "model",
         timeout_seconds: float | None = None,
+        dry_run: bool = False,
     ) -> ToolResult:
         """See ``RuntimeTools.dispatch``."""
-        return await self.run_call(
-            self.new_call(
-                name, arguments, cwd, max_output_bytes, tool_call_id, source, timeout_seconds
-            )
+        call = self.new_call(
+            name, arguments, cwd, max_output_bytes, tool_call_id, source, timeout_seconds
         )
+        call.dry_run = dry_run
+        return await self.run_call(call)
 
     async def run_call(self, call: Call) -> ToolResult:
         """Take a call that ``new_call`` made through every step."""
@@ -413,8 +412,9 @@ async def open_runtime(
 ) -> AsyncIterator[Runtime]:
     """Open a runtime for the selected tools of a configuration.
 
-    On exit every worker is dead and reaped and every private file is removed. Nothing is
-    started before the first call that needs it.
+    On exit every worker is dead and reaped and every private file is removed. Only the MCP
+    servers of selected tools are started now; one that fails has its tools withheld, which
+    ``runtime.warnings`` says. Everything else is started by the first call that needs it.
 
     Args:
         config: From ``load_config``.
@@ -440,12 +440,11 @@ async def open_runtime(
         HistoryError: ``history`` can't be used.
     """
     directory = resolve_cwd(cwd)
+    await recover_at_start()
     cache = Path(cache_dir) if cache_dir is not None else default_cache_dir().parent
-    log = audit if audit is None or isinstance(audit, AuditLog) else AuditLog(audit)
-    with _closing(log, owned=log is not audit), open_private_root() as root:
+    with open_audit(audit) as log, open_private_root() as root:
         store = root / "snapshots"
         loaded = load_registry(config, store=store)
-        hook_set = load_hooks(config, loaded.tools, store=store)
         async with (
             open_launcher(scratch_parent=root, simulate=simulate) as launcher,
             open_pool(
@@ -459,7 +458,12 @@ async def open_runtime(
             open_variables(config, launcher) as variables,
             open_jobs(launcher, grace_ms=config.limits.grace_ms) as jobs,
             open_keeper(history, interact) as keeper,
+            open_servers(
+                config, launcher, variables, cwd=directory, elicits=interact is not None
+            ) as servers,
         ):
+            loaded = await servers.select(loaded)
+            hook_set = load_hooks(config, loaded.tools, store=store)
             runtime = Runtime(
                 config,
                 loaded,
@@ -468,6 +472,7 @@ async def open_runtime(
                 variables,
                 jobs,
                 HookService(config, hook_set, launcher, store=store, cwd=directory),
+                servers,
                 cwd=directory,
                 approve=approve,
                 cache_dir=cache / "engine",
@@ -479,15 +484,6 @@ async def open_runtime(
                 yield runtime
             finally:
                 runtime.descriptors.close()
-
-
-@contextmanager
-def _closing(log: AuditLog | None, *, owned: bool) -> Iterator[None]:
-    try:
-        yield
-    finally:
-        if log is not None and owned:
-            log.close()
 
 
 def _tells_of_results(hooks: HookService) -> bool:

@@ -64,6 +64,7 @@ class RuntimeTools(ToolsView):
         tool_call_id: str | None = None,
         source: str = "model",
         timeout_seconds: float | None = None,
+        dry_run: bool = False,
     ) -> ToolResult:
         """Take one call through every step and return its one outcome; from any thread.
 
@@ -84,6 +85,7 @@ class RuntimeTools(ToolsView):
                 tool_call_id=tool_call_id,
                 source=source,
                 timeout_seconds=timeout_seconds,
+                dry_run=dry_run,
             ),
         )
 

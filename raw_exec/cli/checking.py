@@ -38,24 +38,31 @@ from ..profiles import (
 )
 from ..sandbox import descriptor_plan
 from ..schema.portability import find_portability_warnings
-from ..tools import Tool, ToolRoots, bind_tool, tool_roots
+from ..tools import Tool, ToolRegistry, ToolRoots, bind_tool, tool_roots
 
 if TYPE_CHECKING:
     from ..manifest.load import Source
     from ..runtime import Runtime
 
-__all__ = ["CheckReport", "Target", "check_tool", "find_targets", "load_target"]
+__all__ = [
+    "CheckReport",
+    "Target",
+    "check_served",
+    "check_tool",
+    "find_targets",
+    "load_target",
+]
 
 _IDENTITY = re.compile(rf"(agent|local|builtin)/({TOOL_ID.pattern})")
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One tool folder to check.
+    """One tool folder to check, or a tool of an MCP server.
 
     Args:
         root: The folder that holds it.
-        folder: Its name there.
+        folder: Its name there; ``<server>/<tool>`` of source ``mcp``.
         source: Which root ``root`` is; ``None`` for a folder anywhere else.
     """
 
@@ -129,33 +136,39 @@ class CheckReport:
         )
 
 
-def find_targets(config: Config, names: Sequence[str]) -> list[Target]:
+def find_targets(config: Config, names: Sequence[str], *, served: bool) -> list[Target]:
     """Say which folders are meant; no names mean every selected tool.
 
     Args:
         names: Paths of tool folders, identities, or IDs of selected tools.
+        served: Whether tools of MCP servers can be among them.
 
     Raises:
         ConfigError: ``unknown_target``.
     """
     roots = tool_roots(config)
     if not names:
-        return [_selected(roots, use.ref) for use in config.agent.tools_use]
-    return [_find_target(config, roots, name) for name in names]
+        refs = (use.ref for use in config.agent.tools_use)
+        return [_selected(roots, ref, served=served) for ref in refs]
+    return [_find_target(config, roots, name, served=served) for name in names]
 
 
-def _selected(roots: ToolRoots, ref: str) -> Target:
+def _selected(roots: ToolRoots, ref: str, *, served: bool) -> Target:
     match = _IDENTITY.fullmatch(ref)
-    if match is None:
+    if match is not None:
+        return _in_root(roots, match)
+    if not served:
         raise ConfigError(
             "unknown_target",
-            f"{ref!r:.200} can't be checked: MCP servers are not supported yet",
-            hint="name the tools to look at, or remove it from tools.use",
+            f"{ref!r:.200} can't be verified: a tool of an MCP server ships no cases",
+            hint="name the tools to look at",
         )
-    return _in_root(roots, match)
+    return Target(Path("mcp.servers"), ref.removeprefix("mcp/"), "mcp")
 
 
-def _find_target(config: Config, roots: ToolRoots, name: str) -> Target:
+def _find_target(config: Config, roots: ToolRoots, name: str, *, served: bool) -> Target:
+    if any(use.ref == name for use in config.agent.tools_use if use.ref.startswith("mcp/")):
+        return _selected(roots, name, served=served)
     match = _IDENTITY.fullmatch(name)
     if match is not None and not Path(name, MANIFEST_NAME).is_file():
         return _in_root(roots, match)
@@ -199,17 +212,8 @@ def load_target(config: Config, target: Target) -> tuple[CheckReport, Tool | Non
     except ManifestError as exc:
         report.add("manifest", exc)
         return report, None
-    manifest = loaded.manifest
-    report.version, report.language = manifest.version, manifest.language
-    report.digest = loaded.snapshot.digest
     report.warnings += loaded.warnings
-    report.warnings += [
-        f"{warning.pointer or '(root)'}: {warning.message} ({warning.rule})"
-        for warning in find_portability_warnings(
-            manifest.compiled_input, base_pointer="/input_schema"
-        )
-    ]
-    report.providers = {name: _fit(manifest, PROFILES[name]) for name in LINT_PROFILES}
+    _describe(report, loaded.manifest, loaded.snapshot.digest, "/input_schema")
     # A folder outside of the roots has no identity, so no rule is about it.
     rules = config.agent.rules if target.source is not None else parse_rules([])
     try:
@@ -219,6 +223,34 @@ def load_target(config: Config, target: Target) -> tuple[CheckReport, Tool | Non
         return report, None
     report.profile = tool.profile if target.source is not None else None
     return report, tool
+
+
+def check_served(registry: ToolRegistry, target: Target) -> CheckReport:
+    """Check a tool of an MCP server by what the server said of it when it was asked."""
+    report = CheckReport(target.label, f"mcp.servers.{target.folder.partition('/')[0]}")
+    report.language = "mcp"
+    missing = registry.find_missing(target.label)
+    if missing is not None:
+        problems = missing.detail.get("problems") or [{"pointer": "", "message": missing.reason}]
+        for problem in problems:
+            report.add_text("definition", problem["message"], hint=missing.hint)
+            report.problems[-1]["pointer"] = problem["pointer"]
+        return report
+    tool = registry.by_identity(target.label)
+    assert tool is not None  # noqa: S101  (every selected tool is there or missing)
+    _describe(report, tool.manifest, tool.snapshot.digest, "/inputSchema")
+    report.profile, report.engine = tool.profile, "none"
+    return report
+
+
+def _describe(report: CheckReport, manifest: ToolManifest, digest: str, pointer: str) -> None:
+    report.version, report.language = manifest.version, manifest.language
+    report.digest = digest
+    report.warnings += [
+        f"{warning.pointer or '(root)'}: {warning.message} ({warning.rule})"
+        for warning in find_portability_warnings(manifest.compiled_input, base_pointer=pointer)
+    ]
+    report.providers = {name: _fit(manifest, PROFILES[name]) for name in LINT_PROFILES}
 
 
 def _fit(manifest: ToolManifest, profile: Profile) -> dict[str, Any]:

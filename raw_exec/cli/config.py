@@ -52,8 +52,8 @@ def list_config(ctx: click.Context) -> None:
     """Check the configuration and show what it says.
 
     Everything is checked statically: the file, and the folders and rules of the chosen
-    agent's tools and hooks. No code of a tool or hook runs, and no value of a variable is
-    shown.
+    agent's tools and hooks. No code of a tool or hook runs, no MCP server is started, and no
+    value of a variable is shown.
     """
     from ..config import describe_config, load_config
     from ..hooks import describe_hook, load_hooks
@@ -62,7 +62,7 @@ def list_config(ctx: click.Context) -> None:
     settings = settings_of(ctx)
     loaded = load_config(settings.config, agent=settings.agent)
     registry = load_registry(loaded)
-    hooks = load_hooks(loaded, registry.tools)
+    hooks = load_hooks(loaded, registry.tools, pending=[use.ref for use in registry.pending])
     described = describe_config(loaded, registry)
     described["hooks"] = [describe_hook(loaded, hook) for hook in hooks.hooks]
     described["warnings"] += hooks.warnings
@@ -95,7 +95,7 @@ def _print(settings: Settings, described: dict[str, Any]) -> None:
                     tool["name"],
                     tool["language"],
                     tool["profile"],
-                    "denied" if tool["hidden"] else "yes",
+                    {True: "denied", False: "yes", None: "server not asked"}[tool["hidden"]],
                 )
                 for tool in described["tools"]
             ],
@@ -116,15 +116,16 @@ def _print(settings: Settings, described: dict[str, Any]) -> None:
         for hook in described["hooks"]:
             events = "; ".join(event_text(event) for event in hook["events"])
             out.line(f"  {hook['hook']} (profile {hook['profile']}): {events}")
-    for title, names in (
-        ("variables", agent["vars"]),
-        ("MCP servers", described["mcp_servers"]),
-    ):
-        if names:
+    servers = [
+        f"{name}: {server['command'] or server['url']} ({server['type']}, {server['profile']})"
+        for name, server in described["mcp_servers"].items()
+    ]
+    for title, lines in (("variables", agent["vars"]), ("MCP servers", servers)):
+        if lines:
             out.line()
-            out.heading(f"{title} ({len(names)})")
-            for name in names:
-                out.line(f"  {name}")
+            out.heading(f"{title} ({len(lines)})")
+            for line in lines:
+                out.line(f"  {line}")
 
 
 def _when(when: Any) -> str:

@@ -71,6 +71,7 @@ def describe_rules(agent: AgentConfig, identity: str) -> list[dict[str, Any]]:
             "match": rule.match,
             "effect": rule.effect,
             "when": _when(rule),
+            "review": rule.review,
             "role": _role(rule, last, denied),
         }
         for rule in matching

@@ -42,7 +42,8 @@ def list_hooks(ctx: click.Context, everything: bool) -> None:
 
     settings = settings_of(ctx)
     config = load_config(settings.config, agent=settings.agent)
-    found = load_hooks(config, load_registry(config).tools)
+    tools = load_registry(config)
+    found = load_hooks(config, tools.tools, pending=[use.ref for use in tools.pending])
     rows = [describe_hook(config, hook) for hook in found.hooks]
     unselected = _unselected(config) if everything else []
     if settings.as_json:

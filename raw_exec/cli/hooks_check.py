@@ -32,11 +32,12 @@ def check(ctx: click.Context, names: tuple[str, ...]) -> int:
     Exit status: 0 when all is well, 3 when there are problems.
     """
     from ..config import load_config
-    from ..tools import load_registry
+    from ..dispatch.options import resolve_cwd
+    from .served import load_all_tools
 
     settings = settings_of(ctx)
     config = load_config(settings.config, agent=settings.agent)
-    tools = load_registry(config).tools
+    tools = load_all_tools(config, resolve_cwd(".")).tools
     reports = [_check(config, tools, name) for name in names or config.agent.hooks_use]
     bad = sum(bool(report["problems"]) for report in reports)
     if settings.as_json:

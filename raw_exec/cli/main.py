@@ -130,6 +130,8 @@ def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> 
         "remove": ("project:remove", "Remove a prompt from the project, its lock and its cache."),
         "generate": ("project:generate", "Generate typed bindings from what is installed."),
         "registry": ("registry:registry", "Serve a registry of tool contracts, and administer it."),
+        "mcp": ("mcp:mcp", "Serve the agent's tools to any MCP client."),
+        "serve": ("serve:serve", "Serve the agent's tools to other programs."),
         "doctor": ("doctor:doctor", "Show what this host can enforce, and what is missing."),
         "completion": ("completion:completion", "Print a shell completion script."),
         "version": ("version:version", "Print the version."),

@@ -57,6 +57,12 @@ __all__ = ["call"]
     help="Budget of text and JSON in the result. Default: the agent's, else 8192.",
 )
 @click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Run the handler for real on a copy-on-write view of the files it may write, show "
+    "what it changed there, and commit nothing.",
+)
+@click.option(
     "--audit",
     type=click.Path(dir_okay=False),
     metavar="FILE",
@@ -83,6 +89,7 @@ def call(
     approve: str,
     timeout: float | None,
     max_output_bytes: int | None,
+    dry_run: bool,
     audit: str | None,
     history: str | None,
     session: str | None,
@@ -98,6 +105,10 @@ def call(
     A tool with panels is called in a session of its own: its panels are drawn in place on
     standard error, when that is a terminal, and its questions are asked there. Without a
     terminal they fail with interaction_unavailable at once, which is exit status 4.
+
+    With --dry-run the list of changes to files and a diff of text files follow the result; with
+    --json they are changes and diff. Only files are held back: what the handler does over the
+    network, where its profile grants that, is done.
     """
     from ..dispatch import exit_status
 
@@ -107,9 +118,12 @@ def call(
     if session is not None and history is None:
         raise click.UsageError("--session needs --history, which is where sessions are kept", ctx)
     kept = _Kept(audit, history, session)
-    result = _dispatch(
-        settings, name, read_arguments(arguments), cwd, approve, timeout, max_output_bytes, kept
-    )
+    options = {
+        "timeout_seconds": timeout,
+        "max_output_bytes": max_output_bytes,
+        "dry_run": dry_run,
+    }
+    result = _dispatch(settings, name, read_arguments(arguments), cwd, approve, options, kept)
     if settings.as_json:
         settings.output.json(result.as_dict())
     else:
@@ -123,8 +137,7 @@ def _dispatch(
     arguments: Any,
     cwd: str | None,
     approve: str,
-    timeout: float | None,
-    max_output_bytes: int | None,
+    options: dict[str, Any],
     kept: _Kept,
 ) -> ToolResult:
     from ..config import load_config
@@ -140,11 +153,6 @@ def _dispatch(
     approver: Approver | None
     approver = terminal_approver() if approve == "ask" else fixed_approver(approve == "allow")
 
-    options: dict[str, Any] = {
-        "timeout_seconds": timeout,
-        "max_output_bytes": max_output_bytes,
-    }
-
     async def run() -> ToolResult:
         with open_screen(wanted=settings.verbosity >= 0) as screen:
             async with open_runtime(
@@ -157,7 +165,9 @@ def _dispatch(
             ) as runtime:
                 tool = runtime.loaded.by_identity(name) or runtime.loaded.get(name)
                 called = name if tool is None else tool.name
-                if kept.history is None and (tool is None or not tool.manifest.panels):
+                # A server may have a question or a panel that nobody declared.
+                plain = tool is None or not (tool.manifest.panels or tool.mcp)
+                if kept.history is None and plain:
                     return await runtime.dispatch(called, arguments, **options)
                 async with runtime.open_session(
                     kept.session,
@@ -197,12 +207,35 @@ def _print(settings: Settings, result: ToolResult) -> None:
             out.data(_block_text(block))
         if result.is_error:
             out.error("the tool returned an error" + (f": {result.code}" if result.code else ""))
+    if result.committed is not None:
+        _print_changes(settings, result)
     out.detail(f"code {result.code or 'none'}, stage {result.stage}, {result.elapsed_ms:.1f} ms")
     if result.enforced:
         facts = ", ".join(f"{key}={_short(value)}" for key, value in result.enforced.items())
         out.detail(f"enforced: {facts}")
     if result.usage:
         out.detail("usage: " + ", ".join(f"{k}={_short(v)}" for k, v in result.usage.items()))
+
+
+def _print_changes(settings: Settings, result: ToolResult) -> None:
+    """Print what the call changed: all of it for a dry run, else what is worth a warning."""
+    out = settings.output
+    count = int(result.usage.get("changes", len(result.changes)))
+    undeclared = result.detail.get("drift", {}).get("undeclared_count", 0)
+    if result.diff is None:
+        if undeclared and not result.is_error:
+            out.warning(f"{undeclared} changes to files were not declared; --json lists them")
+        out.detail(f"{count} changes to files, {'' if result.committed else 'not '}committed")
+        return
+    changes = "change" if count == 1 else "changes"
+    out.line(f"dry run: {count or 'no'} {changes} to files, none committed", style="bold")
+    for item in result.changes:
+        mark = ", not declared" if "drift" in result.detail and not item["declared"] else ""
+        out.line(f"  {item['action']:8} {item['path']} ({item['kind']}{mark})")
+    if count > len(result.changes):
+        out.line(f"  … and {count - len(result.changes)} more")
+    if result.diff:
+        out.data(result.diff.rstrip("\n"))
 
 
 def _block_text(block: dict[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,7 +13,7 @@ from .options import Settings, command, settings_of
 if TYPE_CHECKING:
     from ..config import Config
     from ..tools import Tool
-    from .checking import CheckReport
+    from .checking import CheckReport, Target
 
 __all__ = ["check"]
 
@@ -28,7 +29,7 @@ def check(ctx: click.Context, targets: tuple[str, ...]) -> int:
     schemas, the rules about it, whether the module loads and what it exports, and what is
     legal but not portable, for each model provider. The module is imported in the descriptor
     engine and in a sandboxed process without writes, network or processes, and no handler is
-    called.
+    called. For a tool of an MCP server its server is started and asked for its definitions.
 
     Exit status: 0 when all is well, 3 when there are problems, 2 for a target that does not
     exist.
@@ -38,11 +39,13 @@ def check(ctx: click.Context, targets: tuple[str, ...]) -> int:
 
     settings = settings_of(ctx)
     config = load_config(settings.config, agent=settings.agent)
-    loaded = [load_target(config, target) for target in find_targets(config, targets)]
-    tools = [(tool, report) for report, tool in loaded if tool is not None]
+    found = find_targets(config, targets, served=True)
+    loaded = {t.label: load_target(config, t) for t in found if t.source != "mcp"}
+    tools = [(tool, report) for report, tool in loaded.values() if tool is not None]
     if tools:
         _check_in_sandbox(config, tools)
-    reports = [report for report, _ in loaded]
+    served = _check_servers(config, [target for target in found if target.source == "mcp"])
+    reports = [served[t.label] if t.label in served else loaded[t.label][0] for t in found]
     bad = sum(not report.ok for report in reports)
     if settings.as_json:
         settings.output.json({"ok": not bad, "tools": [report.as_dict() for report in reports]})
@@ -72,14 +75,30 @@ def _check_in_sandbox(config: Config, tools: list[tuple[Tool, CheckReport]]) -> 
     run_async(run)
 
 
+def _check_servers(config: Config, targets: list[Target]) -> dict[str, CheckReport]:
+    from ..dispatch.options import resolve_cwd
+    from .checking import check_served
+    from .served import load_all_tools
+
+    if not targets:
+        return {}
+    refs = {target.label for target in targets}
+    chosen = tuple(use for use in config.agent.tools_use if use.ref in refs)
+    agent = dataclasses.replace(config.agent, tools_use=chosen)
+    asked = dataclasses.replace(config, agent=agent)
+    registry = load_all_tools(asked, resolve_cwd("."))
+    return {target.label: check_served(registry, target) for target in targets}
+
+
 def _print(settings: Settings, report: CheckReport) -> None:
     out = settings.output
     what = f" {report.version} ({report.language})" if report.version else ""
     if report.ok:
         out.line(f"ok    {report.target}{what}", style="good")
-        exports = "not verified" if report.exports is None else ", ".join(report.exports)
-        out.line(f"      exports: {exports}")
-        out.line(f"      descriptors: {_engine(report)}")
+        if report.language != "mcp":
+            exports = "not verified" if report.exports is None else ", ".join(report.exports)
+            out.line(f"      exports: {exports}")
+            out.line(f"      descriptors: {_engine(report)}")
     else:
         out.line(f"wrong {report.target}{what}", style="error")
         for problem in report.problems:

@@ -24,23 +24,26 @@ def definitions(ctx: click.Context, profile: str | None) -> int:
 
     Always JSON on standard output, with or without --json. A tool that the provider can't be
     told of is left out, and standard error says where its schema has to change; the others
-    are printed all the same. Runs no tool code.
+    are printed all the same. Runs no tool code; servers of selected MCP tools are asked.
 
     Exit status: 0 when every visible tool is printed, 3 when one is withheld.
     """
     from ..config import load_config
+    from ..dispatch.options import resolve_cwd
     from ..profiles import profile_named, project_tools
-    from ..tools import load_registry
     from ..values import thaw
+    from .served import load_all_tools
 
     settings = settings_of(ctx)
     chosen = None if profile is None else profile_named(profile)
     config = load_config(settings.config, agent=settings.agent)
-    registry = load_registry(config)
+    registry = load_all_tools(config, resolve_cwd("."))
     out = settings.output
+    for missing in registry.missing:
+        out.warning(str(missing))
     if chosen is None:
         out.json(thaw(registry.definitions()))
-        return 0
+        return EXIT_VALIDATION if registry.missing else 0
     projected = project_tools(registry.tools, chosen)
     for withheld in projected.withheld:
         out.warning(f"{withheld.identity} is withheld from {chosen.name}")
@@ -54,4 +57,4 @@ def definitions(ctx: click.Context, profile: str | None) -> int:
         if tool.name != tool.tool_name:
             out.note(f"{tool.tool_name} is called {tool.name} there")
     out.json(projected.definitions)
-    return EXIT_VALIDATION if projected.withheld else 0
+    return EXIT_VALIDATION if projected.withheld or registry.missing else 0

@@ -75,14 +75,14 @@ def explain(
     from ..config import load_config
     from ..dispatch.options import resolve_cwd
     from ..hooks import load_hooks
-    from ..tools import load_registry
     from .explaining import describe_hooks
+    from .served import load_all_tools
 
     settings = settings_of(ctx)
     config = load_config(settings.config, agent=settings.agent)
-    registry = load_registry(config)
-    tool = find_tool(registry, name)
     directory = resolve_cwd(cwd or ".")
+    registry = load_all_tools(config, directory)
+    tool = find_tool(registry, name)
     hooks = load_hooks(config, registry.tools)
     value = None if arguments is None else read_arguments(arguments)
     data = _describe(config, tool, directory, paths, hosts)
@@ -99,8 +99,11 @@ def find_tool(registry: ToolRegistry, name: str) -> Tool:
     """Return the selected tool with this model-visible name or identity.
 
     Raises:
-        ConfigError: ``unknown_tool``.
+        ConfigError: ``unknown_tool``; ``mcp_unavailable``: its server does not offer it.
     """
+    missing = registry.find_missing(name)
+    if missing is not None:
+        raise ConfigError("mcp_unavailable", str(missing), hint=missing.hint)
     tool = registry.get(name) or registry.by_identity(name)
     if tool is None:
         from ..fields import did_you_mean
@@ -122,9 +125,13 @@ def _describe(
     from ..tools import derive_tool_plan
     from .access import decide_host, decide_path, find_runtime_files
     from .explaining import describe_rules
+    from .served import describe_server, find_server_files
 
     plan = derive_tool_plan(config, tool, cwd)
-    runtime = find_runtime_files(tool.language) if paths else None
+    runtime = None
+    if paths:
+        served = find_server_files(config, tool, cwd)
+        runtime = served if tool.mcp is not None else find_runtime_files(tool.language)
     hidden = tool.policy.hidden
     return {
         "identity": tool.identity,
@@ -135,6 +142,7 @@ def _describe(
         "digest": tool.snapshot.digest,
         "visible": hidden is None,
         "profile": tool.profile,
+        "server": describe_server(config, tool, cwd),
         "plan": explain_plan(plan),
         "rules": describe_rules(config.agent, tool.identity),
         "paths": [decide_path(plan, path, cwd, runtime) for path in paths],
@@ -161,7 +169,13 @@ def _print(settings: Settings, data: dict[str, Any], judgement: Judgement) -> No
     out = settings.output
     out.line(f"tool:     {data['identity']} {data['version']} ({data['language']})")
     out.line(f"name:     {data['name']}" + ("" if data["visible"] else ", hidden from models"))
-    out.line(f"folder:   {data['folder']}")
+    server = data["server"]
+    if server is None:
+        out.line(f"folder:   {data['folder']}")
+    else:
+        out.line(f"server:   {server['name']}, {server['type']}: {server['at']}")
+        for index, path in enumerate(server["files"]):
+            out.line(f"{'own files:' if not index else '':<10}{path}")
     out.line()
     out.heading(f"sandbox plan (profile {data['profile']})")
     for key, value in data["plan"].items():
@@ -180,7 +194,8 @@ def _print(settings: Settings, data: dict[str, Any], judgement: Judgement) -> No
         condition = (
             f" when {when['source']} {when['any']} matches {when['regex']!r}" if when else ""
         )
-        out.line(f"  {rule['index']}: {rule['effect']} {rule['match']!r}{condition}")
+        after = ", after the run and before the commit" if rule["review"] else ""
+        out.line(f"  {rule['index']}: {rule['effect']} {rule['match']!r}{condition}{after}")
         out.line(f"     {rule['role']}")
     if data["hooks"]:
         out.line()

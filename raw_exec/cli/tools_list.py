@@ -11,7 +11,7 @@ from .options import Settings, command, settings_of
 
 if TYPE_CHECKING:
     from ..config import Config
-    from ..tools import Tool, ToolRegistry
+    from ..tools import MissingTool, Tool, ToolRegistry
 
 __all__ = ["list_tools"]
 
@@ -23,19 +23,24 @@ def list_tools(ctx: click.Context, everything: bool) -> None:
     """List the selected tools.
 
     In the order of the configuration, with identity, model-visible name, version, language
-    and sandbox profile. A tool that a rule denies is listed, though no model sees it. Of
-    folders that are not selected only the names are read.
+    and sandbox profile. A tool that a rule denies is listed, though no model sees it. Servers
+    of selected MCP tools are started, asked and ended; a tool that its server does not offer
+    is listed as unavailable. Of folders that are not selected only the names are read.
     """
     from ..config import load_config
-    from ..tools import load_registry
+    from ..dispatch.options import resolve_cwd
+    from .served import load_all_tools
 
     settings = settings_of(ctx)
     config = load_config(settings.config, agent=settings.agent)
-    registry = load_registry(config)
+    registry = load_all_tools(config, resolve_cwd("."))
     rows = [_describe(tool) for tool in registry.tools]
+    missing = [_describe_missing(config, tool) for tool in registry.missing]
     unselected = _unselected(config, registry) if everything else []
     if settings.as_json:
         data: dict[str, Any] = {"agent": config.agent.name, "tools": rows}
+        if missing:
+            data["missing"] = missing
         if everything:
             data["unselected"] = unselected
         data["warnings"] = [*config.warnings, *registry.warnings]
@@ -43,7 +48,7 @@ def list_tools(ctx: click.Context, everything: bool) -> None:
         return
     for text in (*config.warnings, *registry.warnings):
         settings.output.warning(text)
-    _print(settings, rows, unselected, everything, config.path)
+    _print(settings, [*rows, *missing], unselected, everything, config.path)
 
 
 def _describe(tool: Tool) -> dict[str, Any]:
@@ -59,6 +64,27 @@ def _describe(tool: Tool) -> dict[str, Any]:
         "folder": str(tool.snapshot.source),
         "digest": tool.snapshot.digest,
     }
+
+
+def _describe_missing(config: Config, tool: MissingTool) -> dict[str, Any]:
+    from ..tools.mcp import split_ref
+
+    return {
+        "identity": tool.identity,
+        "name": tool.name,
+        "version": None,
+        "language": "mcp",
+        "profile": config.mcp[split_ref(tool.identity)[0]].profile,
+        "visible": False,
+        "reason": tool.reason,
+        "hint": tool.hint,
+    }
+
+
+def _visibility(row: dict[str, Any]) -> str:
+    if "reason" in row:
+        return "unavailable"
+    return "yes" if row["visible"] else f"denied by rule {row['denied_by']['index']}"
 
 
 def _unselected(config: Config, registry: ToolRegistry) -> list[dict[str, str]]:
@@ -95,10 +121,10 @@ def _print(
                 (
                     row["identity"],
                     row["name"],
-                    row["version"],
+                    row["version"] or "-",
                     row["language"],
                     row["profile"],
-                    "yes" if row["visible"] else f"denied by rule {row['denied_by']['index']}",
+                    _visibility(row),
                 )
                 for row in rows
             ],

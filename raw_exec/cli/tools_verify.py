@@ -72,9 +72,10 @@ def verify(
     PATH is a tool folder anywhere, ID an identity (local/word_count) or the ID of a selected
     tool. Without either, every selected tool is verified. Each case of cases/*.json is one
     call in a throw-away folder, through every step of a real call and in the tool's own
-    sandbox; write grants outside of that folder are withheld. What the handler wrote, deleted
-    and renamed is compared with the effects it declared: a change that was not declared is a
-    failure, an effect that did not happen a warning.
+    sandbox. A tool with write grants outside of that folder runs on a copy-on-write view of
+    all of them, of which nothing is kept; where that can't be had they are withheld. What the
+    handler wrote, deleted and renamed is compared with the effects it declared: a change that
+    was not declared is a failure, an effect that did not happen a warning.
 
     Exit status: 0 when all cases passed, 1 when one failed, 2 for a mistake in the command
     line or configuration, 3 when a case file or a tool is invalid.
@@ -86,7 +87,7 @@ def verify(
 
     settings = settings_of(ctx)
     config = load_config(settings.config, agent=settings.agent)
-    found = find_targets(config, targets)
+    found = find_targets(config, targets, served=False)
     if cases is not None and len(found) != 1:
         raise click.UsageError(f"--cases needs exactly one target, there are {len(found)}", ctx)
     with _open_report(junit) as write_report:

@@ -15,7 +15,8 @@ import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from ..errors import ConfigError
 from .call import Call
 from .outcome import ToolResult
 
-__all__ = ["AuditLog", "audit_record"]
+__all__ = ["AuditLog", "audit_record", "open_audit"]
 
 _MAX_EFFECTS_BYTES = 16 * 1024
 _MAX_TEXT_CHARS = 300
@@ -74,6 +75,7 @@ def audit_record(call: Call, result: ToolResult, *, principal: str) -> dict[str,
         "verdict": None if call.evaluation is None else call.evaluation.verdict.name.lower(),
         "detail": _facts(result.detail),
         "hooks": [receipt.facts() for receipt in result.hooks],
+        "committed": result.committed,
         "enforced": dict(result.enforced),
         "usage": dict(result.usage),
         "elapsed_ms": round(result.elapsed_ms, 3),
@@ -191,3 +193,20 @@ class AuditLog:
         else:
             self._path.unlink()
         self._reopen()
+
+
+@contextmanager
+def open_audit(given: str | os.PathLike[str] | AuditLog | None) -> Iterator[AuditLog | None]:
+    """Give the log that is meant; one that is made of a path here is closed again.
+
+    Raises:
+        ConfigError: Code ``audit_unwritable``.
+    """
+    if given is None or isinstance(given, AuditLog):
+        yield given
+        return
+    log = AuditLog(given)
+    try:
+        yield log
+    finally:
+        log.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..approval import AbortSignal, Approver
@@ -12,12 +13,15 @@ from ..limits import Limits
 from ..policy import Evaluation
 from ..pool.calls import CallTimer
 from ..tools import Tool, ToolRegistry
+from ..transactions.view import View, start_of_call
 
 if TYPE_CHECKING:
     from ..jobs import JobService
+    from ..mcp_client import McpService
     from ..panels import PanelCall
     from ..pool import WorkerPool, WorkerSpec
     from ..pool.calls import RequestHandler
+    from ..sandbox import SandboxPlan
     from .descriptors import DescriptorService
     from .outcome import ToolResult
 
@@ -65,6 +69,8 @@ class Services:
         post_hooks: ``PostToolUse`` and ``PostToolUseFailure``, when hooks are selected.
         requests: Says who answers what the handler of a call asks for (variables).
         redact: Takes values that only tools may know out of JSON data.
+        servers: Calls tools of MCP servers, where any is selected.
+        state_dir: Where commits are journaled; the user's own by default.
     """
 
     registry: ToolRegistry
@@ -78,6 +84,8 @@ class Services:
     post_hooks: PostHookRunner | None = None
     requests: Callable[[Call], RequestHandler] | None = None
     redact: Callable[[Any], Any] | None = None
+    servers: McpService | None = None
+    state_dir: Path | None = None
 
 
 @dataclass(slots=True)
@@ -102,6 +110,14 @@ class Call:
         panels: What it may do with panels; ``None`` where no session keeps any.
         panel_lines: What the model is told of its panel updates.
         timer: Of the handler's wall time.
+        began_ns: When its dispatch began, ``time.time_ns()``.
+        started_ns: From when on changes by others are in its way, where it runs on a view.
+        dry_run: Run on a view and commit nothing.
+        plan: What its worker was granted, once there was one.
+        view: What it ran on, when it did not write in place; closed with the dispatch.
+        changes: What it changed there, as many as an outcome lists.
+        committed: Whether that was committed; ``None`` when there was nothing to decide.
+        diff: What it changed, as a unified diff, for a dry run.
     """
 
     name: str
@@ -133,6 +149,25 @@ class Call:
     panels: PanelCall | None = None
     panel_lines: list[str] = field(default_factory=list)
     timer: CallTimer = field(default_factory=CallTimer)
+    began_ns: int = 0
+    started_ns: int = 0
+    dry_run: bool = False
+    plan: SandboxPlan | None = None
+    view: View | None = None
+    changes: tuple[dict[str, Any], ...] = ()
+    committed: bool | None = None
+    diff: str | None = None
+
+    async def note_start(self) -> None:
+        """Wait for a moment that nothing done before this call is stamped with, and note it."""
+        self.started_ns = await start_of_call(self.began_ns)
+
+    def take_view(self, view: View | None) -> None:
+        """Hold a view instead of the one held so far, which is closed."""
+        if self.view is not None:
+            self.view.close()
+        self.view = view
+        self.committed = None if view is None else False
 
     def chosen_tool(self) -> Tool:
         """Return the tool; the exposure stage, which is first, has set it."""

@@ -26,12 +26,17 @@ CODES: Mapping[str, str] = {
     "worker_crashed": "the worker ended or broke the protocol before there was a result",
     "invalid_result": "the handler returned something outside the result contract",
     "handler_error": "the handler threw, or its module could not be imported",
+    "undeclared_effects": "the call changed files that it had not described; none was committed",
+    "commit_conflict": "files were changed by somebody else while the call ran; nothing committed",
+    "commit_refused": "a change of the call must not or can't be committed; nothing was",
+    "commit_interrupted": "a commit failed on its way; it is finished or undone at the next start",
     "sandbox_unavailable": "a restriction the plan asks for can't be enforced here",
     "interaction_unavailable": "a question needs a person and nobody is there",
     "interaction_budget_too_small": "an answer could not fit the call's output budget",
     "vars_unavailable": "a configured variable could not be resolved",
     "process_unavailable": "a background process could not be started or found",
     "runtime_unavailable": "the tool's language runtime is not installed",
+    "mcp_unavailable": "the tool's MCP server failed, died, or has no such tool any more",
 }
 """Codes that the host gives; a tool's own codes are its own and come with origin ``tool``."""
 
@@ -45,11 +50,16 @@ _EXIT_STATUS = {
     "approval_required": 4,
     "approval_denied": 4,
     "interaction_unavailable": 4,
+    "undeclared_effects": 4,
+    "commit_refused": 4,
     "worker_crashed": 5,
+    "mcp_unavailable": 5,
     "invalid_result": 5,
     "timeout": 6,
     "output_limit": 6,
     "memory_limit": 6,
+    "commit_conflict": 8,
+    "commit_interrupted": 5,
     "sandbox_unavailable": 7,
     "runtime_unavailable": 7,
     "aborted": 130,
@@ -76,6 +86,11 @@ class ToolResult:
         hints: What would make it work.
         logs: What the handler printed, ``stdout`` and ``stderr``, capped and escaped.
         hooks: Receipts of the hooks that ran for the call, in order.
+        changes: What the call changed on its copy-on-write view: ``path``, ``action``
+            (``create``, ``write``, ``delete``, ``metadata``), ``kind`` and whether a described
+            effect covers it (``declared``). At most 1000; ``usage["changes"]`` is their number.
+        committed: Whether the changes were committed; ``None`` when the call ran on no view.
+        diff: They as a unified diff, of a dry run.
     """
 
     content: tuple[dict[str, Any], ...]
@@ -91,6 +106,9 @@ class ToolResult:
     hints: tuple[str, ...] = ()
     logs: Mapping[str, str] = field(default_factory=dict)
     hooks: tuple[HookReceipt, ...] = ()
+    changes: tuple[dict[str, Any], ...] = ()
+    committed: bool | None = None
+    diff: str | None = None
 
     @property
     def text(self) -> str:
@@ -118,11 +136,16 @@ class ToolResult:
             out["logs"] = dict(self.logs)
         if self.hooks:
             out["hooks"] = [receipt.as_dict() for receipt in self.hooks]
+        if self.committed is not None:
+            out["changes"] = [dict(change) for change in self.changes]
+            out["committed"] = self.committed
+        if self.diff is not None:
+            out["diff"] = self.diff
         return out
 
 
 def exit_status(result: ToolResult) -> int:
-    """Return the process exit status for an outcome: 0 ok, 1 the tool's own error, else 2-7.
+    """Return the process exit status for an outcome: 0 ok, 1 the tool's own error, else 2-8.
 
     A tool that passes on why its question got no answer speaks for the host there.
     """

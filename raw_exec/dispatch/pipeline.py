@@ -11,7 +11,7 @@ import trio
 
 from ..errors import CallRefused
 from ..pool.nursery import is_cancellation
-from . import stages
+from . import settling, stages
 from .call import Call, Services, Stage
 from .outcome import ToolResult
 
@@ -27,6 +27,7 @@ STAGE_NAMES: dict[Stage, str] = {
     stages.ask_approval: "approval",  # step 6
     stages.run_handler: "handler",  # step 7
     stages.take_out_panels: "result",
+    settling.settle: "settle",
     stages.run_post_hooks: "post_hooks",
     stages.cap_output: "cap",
 }
@@ -34,7 +35,7 @@ STAGE_NAMES: dict[Stage, str] = {
 STAGES: tuple[Stage, ...] = tuple(STAGE_NAMES)
 """Seed 1, "Dispatch order". Nothing else decides order."""
 
-_NO_RESULT_YET = ("handler", "result")
+_NO_RESULT_YET = ("handler", "result", "settle")
 """Refused here, a call has not been told of by its own post hook stage."""
 
 _JUDGING = STAGES[: STAGES.index(stages.evaluate_rules) + 1]
@@ -62,8 +63,9 @@ async def dispatch_call(call: Call, services: Services) -> ToolResult:
         OSError: The audit log can't be written.
     """
     start = time.perf_counter()
+    call.began_ns = time.time_ns()
     try:
-        result = await _walk(call, services, start)
+        result = await _settled(call, services, start)
     except (trio.Cancelled, BaseExceptionGroup) as exc:
         if not is_cancellation(exc):
             raise
@@ -80,13 +82,24 @@ async def dispatch_call(call: Call, services: Services) -> ToolResult:
     return result
 
 
+async def _settled(call: Call, services: Services, start: float) -> ToolResult:
+    try:
+        return await _walk(call, services, start)
+    finally:
+        if call.view is not None:
+            call.view.close()
+
+
 async def _walk(call: Call, services: Services, start: float) -> ToolResult:
     """Take a call through the stages; tell hooks of a handler that ran without a result."""
     try:
         for stage in STAGES:
             call.stage = STAGE_NAMES[stage]
             await stage(call, services)
-    except CallRefused as refusal:
+    except CallRefused as caught:
+        refusal = caught
+        if call.view is not None and call.stage == "handler":
+            refusal = settling.attribute_quota(call.view, caught)
         result = _refused(call, refusal, (time.perf_counter() - start) * 1000)
     else:
         return _returned(call, (time.perf_counter() - start) * 1000)
@@ -125,6 +138,9 @@ def _returned(call: Call, elapsed_ms: float) -> ToolResult:
         detail=call.detail,
         logs=call.logs,
         hooks=tuple(call.receipts),
+        changes=call.changes,
+        committed=call.committed,
+        diff=call.diff,
     )
 
 
@@ -145,4 +161,7 @@ def _refused(call: Call, refusal: CallRefused, elapsed_ms: float) -> ToolResult:
         hints=(refusal.hint,) if refusal.hint else (),
         logs=call.logs,
         hooks=tuple(call.receipts),
+        changes=call.changes,
+        committed=call.committed,
+        diff=call.diff,
     )

@@ -6,12 +6,10 @@ stage is the only one after which something may have happened outside.
 
 from __future__ import annotations
 
-import inspect
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
-from ..approval import AbortSignal, ApprovalRequest, normalise_answer
 from ..effects import check_effects
 from ..errors import (
     CallRefused,
@@ -23,10 +21,21 @@ from ..errors import (
 )
 from ..limits import MAX_ARGUMENT_BYTES, MAX_ARGUMENT_NODES
 from ..policy import Verdict
-from ..pool import CallReply, CallRequest, LoadFailure, NotDelivered, attribute_failure
+from ..pool import (
+    CallReply,
+    CallRequest,
+    LoadFailure,
+    NotDelivered,
+    WorkerSpec,
+    attribute_failure,
+)
+from ..sandbox import in_view
+from ..transactions.view import View
 from ..values import NotJson, freeze
+from .asking import ask, bounded, rule_detail, rule_text
 from .call import Call, Services
 from .results import InvalidResult, cap_content, check_result
+from .served import refuse_missing, run_served
 
 __all__ = [
     "ask_approval",
@@ -40,9 +49,9 @@ __all__ = [
     "run_pre_hooks",
     "take_out_panels",
     "validate_arguments",
+    "worker_spec",
 ]
 
-_MAX_PLUGIN_TEXT_BYTES = 8192
 _DELIVERY_ATTEMPTS = 3
 
 
@@ -50,6 +59,9 @@ async def check_exposure(call: Call, services: Services) -> None:
     """Find the tool and refuse it when an unconditional deny applies (step 1)."""
     tool = services.registry.get(call.name)
     if tool is None:
+        missing = services.registry.find_missing(call.name)
+        if missing is not None:
+            raise refuse_missing(missing)
         shown = ", ".join(services.registry.names[:20]) or "none"
         raise CallRefused(
             "unknown_tool",
@@ -122,9 +134,12 @@ def _find_excess(value: Any) -> str | None:
 
 async def validate_arguments(call: Call, services: Services) -> None:
     """Run the tool's own ``validateArgs`` on the whole input (step 2)."""
-    message = await services.descriptors.validate(call.chosen_tool(), call.arguments, call.cwd)
+    tool = call.chosen_tool()
+    if tool.mcp is not None:
+        return
+    message = await services.descriptors.validate(tool, call.arguments, call.cwd)
     if message is not None:
-        shown = _bounded(message)
+        shown = bounded(message)
         raise CallRefused(
             "invalid_arguments",
             shown,
@@ -150,9 +165,9 @@ async def evaluate_rules(call: Call, services: Services) -> None:
     if evaluation.verdict is Verdict.DENY:
         raise CallRefused(
             "tool_denied",
-            f"{tool.identity} is denied by {_rule_text(call)}",
+            f"{tool.identity} is denied by {rule_text(call)}",
             stage="rules",
-            detail={"rule": _rule_detail(call)},
+            detail={"rule": rule_detail(call)},
         )
 
 
@@ -163,56 +178,34 @@ async def run_pre_hooks(call: Call, services: Services) -> None:
 
 
 async def ask_approval(call: Call, services: Services) -> None:
-    """Ask the approver when a rule requires it (step 6)."""
+    """Ask the approver when a rule requires it (step 6).
+
+    A rule with ``review`` asks after the run instead, where what the call changes can still
+    be withheld then: on a view, and without a network that something could have left by.
+    """
     evaluation = call.evaluation
     if evaluation is None or evaluation.verdict is not Verdict.ASK:
         return
-    tool = call.chosen_tool()
-    detail = {"rule": _rule_detail(call)}
-    if services.approve is None:
-        raise CallRefused(
-            "approval_required",
-            f"{tool.identity} needs approval ({_rule_text(call)}) and nobody can give it here",
-            stage="approval",
-            detail=detail,
-            hint="run it where somebody can be asked, or pass an approver",
-        )
-    call.signal = AbortSignal()
-    request = ApprovalRequest(
-        identity=tool.identity,
-        name=call.name,
-        arguments=call.arguments,
-        effects=call.effects,
-        tool_call_id=call.tool_call_id,
-        signal=call.signal,
-        rule=detail["rule"],
-    )
-    try:
-        value = services.approve(request)
-        if inspect.isawaitable(value):
-            value = await value
-        answer = normalise_answer(value)
-    except Exception as exc:
-        # Security: a broken approver must not approve.
-        raise CallRefused(
-            "approval_denied",
-            f"{tool.identity} was not approved: the approver failed with {type(exc).__name__}",
-            stage="approval",
-            detail=detail,
-        ) from exc
-    if not answer.allow:
-        reason = f": {_bounded(answer.reason)}" if answer.reason else ""
-        raise CallRefused(
-            "approval_denied",
-            f"{tool.identity} was not approved{reason}",
-            stage="approval",
-            detail=detail,
-        )
+    if evaluation.rule is not None and evaluation.rule.review:
+        plan = worker_spec(call, services).plan
+        if plan.view and plan.network == "none":
+            return
+    await ask(call, services)
 
 
 async def run_handler(call: Call, services: Services) -> None:
     """Run the handler in a sandboxed worker of its trust domain (step 7)."""
     tool = call.chosen_tool()
+    if tool.mcp is not None:
+        if call.dry_run:
+            raise CallRefused(
+                "sandbox_unavailable",
+                f"{tool.identity} can't be run dry: the process of an MCP server serves many calls",
+                stage="sandbox",
+                detail={"step": "view", "errno": None},
+            )
+        await run_served(call, services)
+        return
     request = CallRequest(
         arguments=call.arguments,
         cwd=call.cwd,
@@ -228,13 +221,7 @@ async def run_handler(call: Call, services: Services) -> None:
     except LoadFailure as exc:
         raise _failed(exc.code, exc.message, "load", exc.detail) from exc
     except SandboxError as exc:
-        raise CallRefused(
-            exc.code,
-            exc.message,
-            stage="sandbox",
-            detail={"step": exc.step, "errno": exc.errno},
-            hint=exc.hint,
-        ) from exc
+        raise _unconfined(exc) from exc
     except WorkerBroken as exc:
         raise CallRefused(
             exc.code, exc.message, stage="handler", detail=exc.detail, hint=exc.hint
@@ -253,12 +240,34 @@ async def run_handler(call: Call, services: Services) -> None:
     _take_reply(call, reply)
 
 
+def worker_spec(call: Call, services: Services) -> WorkerSpec:
+    """Say what worker a call needs; a dry run needs one with a view.
+
+    Raises:
+        CallRefused: ``sandbox_unavailable``.
+    """
+    try:
+        spec = services.spec_for(call.chosen_tool(), call.cwd)
+        return replace(spec, plan=in_view(spec.plan)) if call.dry_run else spec
+    except SandboxError as exc:
+        raise _unconfined(exc) from exc
+
+
+def _unconfined(exc: SandboxError) -> CallRefused:
+    detail = {"step": exc.step, "errno": exc.errno}
+    return CallRefused(exc.code, exc.message, stage="sandbox", detail=detail, hint=exc.hint)
+
+
 async def _call_worker(call: Call, services: Services, request: CallRequest) -> CallReply:
     """Call a worker; when an idle one died before it had read the request, take another."""
-    spec = services.spec_for(call.chosen_tool(), call.cwd)
+    spec = worker_spec(call, services)
+    call.plan = spec.plan
     for attempt in range(_DELIVERY_ATTEMPTS):
         try:
-            async with services.pool.lease(spec) as lease:
+            note_start = call.note_start if spec.plan.view else None
+            async with services.pool.lease(spec, note_start) as lease:
+                if spec.plan.view:
+                    call.take_view(View.take(lease.worker.child, call.started_ns))
                 call.enforced = lease.worker.child.enforced
                 call.usage["worker"] = "warm" if lease.warm else "cold"
                 call.usage["start_ms"] = round(lease.start_ms, 3)
@@ -300,7 +309,7 @@ def _take_reply(call: Call, reply: CallReply) -> None:
 
 
 def _failed(code: str, message: str, stage: str, detail: dict[str, Any]) -> CallRefused:
-    return CallRefused(code, _bounded(message), stage=stage, detail=detail)
+    return CallRefused(code, bounded(message), stage=stage, detail=detail)
 
 
 async def take_out_panels(call: Call, services: Services) -> None:
@@ -357,31 +366,3 @@ async def cap_output(call: Call, services: Services) -> None:
 def _panel_id(block: dict[str, Any]) -> str:
     name = block.get("panel")
     return f"{name:.32}" if isinstance(name, str) else "(unnamed)"
-
-
-def _rule_detail(call: Call) -> dict[str, Any]:
-    evaluation = call.evaluation
-    if evaluation is None or evaluation.rule is None:
-        return {}
-    rule = evaluation.rule
-    detail: dict[str, Any] = {"index": rule.index, "match": rule.match, "effect": rule.effect}
-    if evaluation.matched is not None:
-        detail["matched"] = dict(evaluation.matched)
-    return detail
-
-
-def _rule_text(call: Call) -> str:
-    detail = _rule_detail(call)
-    text = f"rule {detail.get('index')} (match {detail.get('match')!r})"
-    matched = detail.get("matched")
-    if matched:
-        text += f", since {matched['source']} {matched['pointer']} matches {matched['regex']!r}"
-    return text
-
-
-def _bounded(text: str) -> str:
-    data = text.encode("utf-8", "replace")
-    if len(data) <= _MAX_PLUGIN_TEXT_BYTES:
-        return text
-    kept = data[:_MAX_PLUGIN_TEXT_BYTES].decode("utf-8", "ignore")
-    return f"{kept}… [truncated {len(data) - _MAX_PLUGIN_TEXT_BYTES} bytes]"

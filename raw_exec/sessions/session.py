@@ -84,6 +84,7 @@ class Session:
         source: str = "model",
         timeout_seconds: float | None = None,
         turn_id: str | None = None,
+        dry_run: bool = False,
     ) -> ToolResult:
         """Take one call through every step, with the panels and questions of this session.
 
@@ -111,6 +112,7 @@ class Session:
             timeout_seconds,
         )
         call.home, call.session_id, call.turn_id = self, self.id, turn_id
+        call.dry_run = dry_run
         tool = self._runtime.loaded.get(name)
         identity = None if tool is None else tool.identity
         if identity is not None:

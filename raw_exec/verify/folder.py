@@ -23,7 +23,7 @@ from typing import Final
 
 from .case import StartFile
 
-__all__ = ["FolderError", "Node", "read_folder", "write_folder"]
+__all__ = ["FolderError", "FolderReader", "Node", "read_folder", "write_folder"]
 
 MAX_NODES: Final = 50_000
 MAX_DEPTH: Final = 64
@@ -112,7 +112,7 @@ def read_folder(folder: Path) -> dict[str, Node]:
         fd = os.open(folder, _DIRECTORY)
     except OSError as exc:
         raise FolderError(f"the case's folder can't be opened: {exc.strerror}") from exc
-    reader = _Reader()
+    reader = FolderReader()
     try:
         info = os.fstat(fd)
         reader.nodes[""] = _node(info, "directory")
@@ -134,28 +134,38 @@ def _node(info: os.stat_result, kind: str, *, sha256: str = "", target: str = ""
     )
 
 
-class _Reader:
+class FolderReader:
+    """Reads a folder into ``nodes``, within the bounds of this module."""
+
     def __init__(self) -> None:
         self.nodes: dict[str, Node] = {}
         self._left = MAX_READ_BYTES
 
     def walk(self, fd: int, prefix: str, depth: int) -> None:
+        """Take what is in an open directory.
+
+        Raises:
+            FolderError: There is more than is looked at.
+        """
         if depth > MAX_DEPTH:
             raise FolderError(f"there are more than {MAX_DEPTH} levels of folders")
         for name in sorted(os.listdir(fd)):
             if len(self.nodes) >= MAX_NODES:
                 raise FolderError(f"there are more than {MAX_NODES} files")
-            path = f"{prefix}{name}"
             info = os.stat(name, dir_fd=fd, follow_symlinks=False)
-            kind = next((kind for test, kind in _KINDS if test(info.st_mode)), "device")
-            digest = target = ""
-            if kind == "file":
-                digest = self._digest(fd, name, info)
-            elif kind == "symlink":
-                target = os.readlink(name, dir_fd=fd)
-            self.nodes[path] = _node(info, kind, sha256=digest, target=target)
-            if kind == "directory":
-                self._enter(fd, name, path, info, depth)
+            self.take(fd, name, f"{prefix}{name}", info, depth)
+
+    def take(self, fd: int, name: str, path: str, info: os.stat_result, depth: int) -> None:
+        """Take one name in an open directory, and what is in it."""
+        kind = next((kind for test, kind in _KINDS if test(info.st_mode)), "device")
+        digest = target = ""
+        if kind == "file":
+            digest = self._digest(fd, name, info)
+        elif kind == "symlink":
+            target = os.readlink(name, dir_fd=fd)
+        self.nodes[path] = _node(info, kind, sha256=digest, target=target)
+        if kind == "directory":
+            self._enter(fd, name, path, info, depth)
 
     def _enter(self, fd: int, name: str, path: str, info: os.stat_result, depth: int) -> None:
         mode = stat.S_IMODE(info.st_mode)

@@ -5,8 +5,12 @@ A case goes through the stages of every call; only the surroundings differ:
 1. The working directory is a throw-away folder with the case's files.
 2. The worker serves this one call (``isolation: fresh``), so its whole process tree is dead
    before the folder is looked at again.
-3. Write grants outside of that folder are withheld, and the report says so: a check in CI must
-   change nothing that it does not throw away.
+3. A check in CI must change nothing that it does not throw away. A tool with write grants
+   outside of that folder runs on a copy-on-write view of all of them, and nothing is committed.
+   Where that can't be had they are withheld. The report says which.
+
+Without such grants the folder is written to: it is thrown away in any case, and a view is not
+quite like a folder (a directory that was there before can't be renamed on it).
 """
 
 from __future__ import annotations
@@ -24,17 +28,19 @@ import trio
 from ..approval import Answer, ApprovalRequest, Approver
 from ..config import Config
 from ..dispatch import Call, Services, ToolResult, dispatch_call
-from ..errors import ConfigError, ManifestError
+from ..errors import ConfigError, ManifestError, RawExecError
 from ..jsontext import JsonTextError, read_regular_file
 from ..limits import MAX_MANIFEST_BYTES
 from ..pool import WorkerSpec
 from ..private_root import open_private_root, remove_tree
 from ..runtime import Runtime, open_runtime
+from ..sandbox import SandboxPlan
 from ..tools import Tool
 from .case import Case, parse_case
 from .effects import Change, compare_effects, declared_effects, find_changes
 from .expected import compare_described, compare_files, compare_outcome, put_cwd, take_out_cwd
 from .folder import FolderError, Node, read_folder, write_folder
+from .layers import Seen, is_in, look_at_view
 from .report import CaseReport, Finding, ToolReport, from_problems, place
 
 __all__ = ["ToolCases", "find_cases", "run_cases"]
@@ -122,6 +128,7 @@ async def run_cases(
     jobs: int = 1,
     strict_effects: bool = False,
     progress: Callable[[ToolReport, CaseReport], None] | None = None,
+    simulate: Sequence[str] = (),
 ) -> None:
     """Run cases and put what came of them into the reports, in order of name.
 
@@ -133,6 +140,7 @@ async def run_cases(
         jobs: How many run at the same time.
         strict_effects: A change is a failure also where a tool declares no file effects.
         progress: Called when a case has ended, in any order.
+        simulate: Features of the host to treat as missing, as for ``open_runtime``.
 
     Raises:
         ConfigError: The configuration can't be used by a runtime.
@@ -142,11 +150,14 @@ async def run_cases(
     done: dict[tuple[int, int], CaseReport] = {}
 
     with open_private_root() as root:
-        async with open_runtime(bare, cwd="/", spares=0) as runtime:
+        async with open_runtime(bare, cwd="/", spares=0, simulate=simulate) as runtime:
+            views = bool((await runtime.launcher.capabilities())["overlay"]["works"])
 
             async def run(key: tuple[int, int], report: ToolReport, tool: Tool, case: Case) -> None:
                 async with room:
-                    one = _Run(runtime, tool, case, root, strict_effects=strict_effects)
+                    one = _Run(
+                        runtime, tool, case, root, strict_effects=strict_effects, views=views
+                    )
                     done[key] = await one.run()
                 if progress is not None:
                     progress(report, done[key])
@@ -165,16 +176,27 @@ class _Run:
     """One case on its way."""
 
     def __init__(
-        self, runtime: Runtime, tool: Tool, case: Case, root: Path, *, strict_effects: bool
+        self,
+        runtime: Runtime,
+        tool: Tool,
+        case: Case,
+        root: Path,
+        *,
+        strict_effects: bool,
+        views: bool,
     ) -> None:
         self._runtime = runtime
         self._tool = tool
         self._case = case
         self._root = root
         self._strict = strict_effects
+        self._views = views
         self._failures: list[Finding] = []
         self._warnings: list[Finding] = []
         self._real: dict[str, str] = {}
+        self._before: dict[str, Node] = {}
+        self._seen: Seen | None = None
+        self._unseen: FolderError | None = None
 
     async def run(self) -> CaseReport:
         # Security: 0700, in a directory that is swept when this process is killed.
@@ -183,11 +205,14 @@ class _Run:
         changes: tuple[Change, ...] = ()
         try:
             await trio.to_thread.run_sync(write_folder, folder, self._case.files)
-            before = await trio.to_thread.run_sync(read_folder, folder)
-            call = self._new_call(str(folder))
-            result = await dispatch_call(call, self._services(call))
-            after = await trio.to_thread.run_sync(read_folder, folder)
-            changes = find_changes(before, after)
+            self._before = await trio.to_thread.run_sync(read_folder, folder)
+            call, result = await self._call(folder)
+            if self._unseen is not None:
+                raise self._unseen
+            after = None if self._seen is None else self._seen.after
+            if after is None:
+                after = await trio.to_thread.run_sync(read_folder, folder)
+            changes = find_changes(self._before, after)
             self._judge(call, result, changes, after, folder)
         except OSError as exc:
             name = "" if exc.filename is None else f" {Path(str(exc.filename)).name!r}"
@@ -195,9 +220,21 @@ class _Run:
             self._failures.append(Finding("folder", text, "/files"))
         except FolderError as exc:
             self._failures.append(Finding("folder", str(exc)))
-        report = self._report(result, changes, str(folder))
+        elsewhere = () if self._seen is None else self._seen.elsewhere
+        report = self._report(result, (*changes, *elsewhere), str(folder))
         await trio.to_thread.run_sync(remove_tree, folder)
         return report
+
+    async def _call(self, folder: Path) -> tuple[Call, ToolResult]:
+        call = self._new_call(str(folder))
+        result = await dispatch_call(call, self._services(call))
+        if call.dry_run and not call.handler_ran and result.code == "sandbox_unavailable":
+            # A grant that no view can be put over; nothing was run.
+            self._views = False
+            self._warnings.clear()
+            call = self._new_call(str(folder))
+            result = await dispatch_call(call, self._services(call))
+        return call, result
 
     def _new_call(self, cwd: str) -> Call:
         case, limits = self._case, self._runtime.limits
@@ -218,26 +255,33 @@ class _Run:
             registry=runtime.loaded.with_tool(self._tool),
             pool=runtime.pool,
             descriptors=runtime.descriptors,
-            spec_for=self._spec_for,
+            spec_for=lambda tool, cwd: self._spec_for(call, tool, cwd),
             approve=_approver(self._case.approve),
             limits=runtime.limits,
             pre_hooks=self._before_handler,
+            post_hooks=self._after_handler,
             requests=lambda _call: runtime.variables.requests_for(identity),
             redact=runtime.variables.redact if runtime.config.agent.vars else None,
         )
 
-    def _spec_for(self, tool: Tool, cwd: str) -> WorkerSpec:
+    def _spec_for(self, call: Call, tool: Tool, cwd: str) -> WorkerSpec:
         spec = self._runtime.spec_for(tool, cwd)
         plan = spec.plan
         inside = tuple(path for path in plan.write if path == cwd or path.startswith(f"{cwd}/"))
+        outside = ", ".join(repr(path) for path in plan.write if path not in inside)
+        text = ""
         if not plan.sandbox:
             text = f"profile {plan.profile!r} has no sandbox: changes elsewhere are not seen"
+        elif outside and self._views and _fits_view(plan, cwd):
+            call.dry_run = True
+            text = f"profile {plan.profile!r} grants writing to {outside}; "
+            text += "run on a copy-on-write view, and nothing kept"
+        elif outside:
+            text = f"profile {plan.profile!r} grants writing to {outside}; withheld here"
+        if text and not any(item.message == text for item in self._warnings):
             self._warnings.append(Finding("grants", text))
-        elif inside != plan.write:
-            withheld = ", ".join(repr(path) for path in plan.write if path not in inside)
-            text = f"profile {plan.profile!r} grants writing to {withheld}; withheld here"
-            self._warnings.append(Finding("grants", text))
-        plan = dataclasses.replace(plan, write=inside, isolation="fresh")
+        write = plan.write if call.dry_run else inside
+        plan = dataclasses.replace(plan, write=write, isolation="fresh")
         return dataclasses.replace(spec, plan=plan)
 
     async def _before_handler(self, call: Call) -> None:
@@ -247,6 +291,17 @@ class _Run:
         """
         await self._runtime.hooks.pre_tool(call)
         self._real = _where_paths_lead(call)
+
+    async def _after_handler(self, call: Call, result: Mapping[str, Any]) -> None:
+        """Look at the view of a call while it is there, whatever came of the call."""
+        if call.view is None or not call.dry_run:
+            return
+        try:
+            self._seen = await trio.to_thread.run_sync(look_at_view, call, self._before)
+        except FolderError as exc:
+            self._unseen = exc
+        except RawExecError as exc:
+            self._unseen = FolderError(str(exc))
 
     def _judge(
         self,
@@ -268,13 +323,21 @@ class _Run:
         why = "no declared effect covers it" if speaks else "the tool declares no file effects"
         for change in verdict.undeclared:
             self._failures.append(Finding("undeclared", f"undeclared {change}: {why}"))
+        seen = self._seen or Seen({})
+        for change in seen.bare:
+            self._failures.append(Finding("undeclared", f"undeclared {change}: {why}"))
         for item in verdict.outside:
+            if seen.covers(item.path):
+                continue
             text = f"declared {item.operation} of {item.path!r} is elsewhere; not looked at"
             self._warnings.append(Finding("outside", text))
         if not result.is_error:
             for item in verdict.undone:
                 shown = take_out_cwd(item.path, call.cwd)
                 text = f"declared {item.operation} of {shown!r}, but it did not happen"
+                self._warnings.append(Finding("undone", text))
+            for operation, path in seen.undone:
+                text = f"declared {operation} of {path!r}, but it did not happen"
                 self._warnings.append(Finding("undone", text))
 
     def _speaks_of_files(self, effects: Any) -> bool:
@@ -298,6 +361,7 @@ class _Run:
                 "origin": result.origin,
                 "text": take_out_cwd(result.text, cwd)[:_MAX_SAID_CHARS],
                 "tier": result.enforced.get("tier"),
+                "looked_at": "folder" if self._seen is None else "view",
             }
         return CaseReport(
             name=case.name,
@@ -311,6 +375,13 @@ class _Run:
             logs={} if result is None else take_out_cwd(dict(result.logs), cwd),
             elapsed_ms=0.0 if result is None else result.elapsed_ms,
         )
+
+
+def _fits_view(plan: SandboxPlan, cwd: str) -> bool:
+    """Whether a view can be read as what happened in ``cwd``, and elsewhere."""
+    return plan.effects == "declared" and not any(
+        is_in(cwd, path) for path in plan.write if path != cwd
+    )
 
 
 def _approver(answer: str) -> Approver | None:

@@ -23,7 +23,7 @@ def fake_probe(monkeypatch, **works):
         found = {
             name: (BASELINE if works.get(name) else NOTHING)
             | {"abi": 3, "kinds": ["pid"], "version": "v2", "controllers": ["memory"]}
-            for name in ("landlock", "seccomp", "namespaces", "cgroup")
+            for name in ("landlock", "seccomp", "namespaces", "cgroup", "overlay")
         }
         return found | {"uid": 0, "euid": 0, "kernel": "x", "arch": "x86_64"}
 
@@ -41,6 +41,7 @@ def test_doctor_probes_this_host_for_real(home, raw):
         "seccomp",
         "namespaces",
         "cgroup",
+        "overlay",
     ]
     assert [item["name"] for item in report["host"]] == ["node", "python", "cache", "config"]
 

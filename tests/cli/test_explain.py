@@ -41,6 +41,7 @@ def test_the_plan_and_the_rules_about_the_tool_are_shown(notes, invoke):
             "match": "local/*",
             "effect": "deny",
             "when": None,
+            "review": False,
             "role": "overridden by rule 1",
         },
         {
@@ -48,6 +49,7 @@ def test_the_plan_and_the_rules_about_the_tool_are_shown(notes, invoke):
             "match": "*",
             "effect": "allow",
             "when": None,
+            "review": False,
             "role": "decides when no later one matches",
         },
         {
@@ -55,6 +57,7 @@ def test_the_plan_and_the_rules_about_the_tool_are_shown(notes, invoke):
             "match": "local/append_notes",
             "effect": "ask",
             "when": WHEN,
+            "review": False,
             "role": "decides when it matches",
         },
     ]

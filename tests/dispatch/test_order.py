@@ -33,6 +33,7 @@ def test_the_stages_are_the_seven_steps_in_order() -> None:
         "approval",
         "handler",
         "result",
+        "settle",
         "post_hooks",
         "cap",
     ]
@@ -154,7 +155,7 @@ async def test_an_exception_of_the_body_comes_out_as_it_was_raised(tmp_path: Pat
 
 
 def test_every_code_has_an_exit_status() -> None:
-    """design, "Command line": 1 to 7 and 130."""
+    """design, "Command line": 1 to 8 and 130."""
     statuses = {code: exit_status(ToolResult((), True, code, "", {}, {}, 0.0)) for code in CODES}
-    assert set(statuses.values()) <= {1, 2, 3, 4, 5, 6, 7, 130}
+    assert set(statuses.values()) <= {1, 2, 3, 4, 5, 6, 7, 8, 130}
     assert exit_status(ToolResult((), True, "timeout", "", {}, {}, 0.0, origin="tool")) == 1

@@ -72,7 +72,7 @@ async def verify_target(
     config: raw_exec.Config, target: str, cases: Path | None = None, **options: Any
 ) -> ToolReport:
     """Run the cases of one target."""
-    checked, tool = load_target(config, find_targets(config, [target])[0])
+    checked, tool = load_target(config, find_targets(config, [target], served=False)[0])
     assert tool is not None, checked.problems
     report = ToolReport(checked.target, checked.folder)
     with trio.fail_after(60):

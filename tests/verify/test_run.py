@@ -13,7 +13,8 @@ import trio
 import raw_exec
 from raw_exec.cli.checking import find_targets, load_target
 from raw_exec.verify import CaseReport, ToolReport, find_cases, run_cases
-from requires import require_node
+from requires import require, require_node
+from tests.transactions.lab import has_views
 from toolbox import footprint, write_config, write_tool
 
 from .conftest import Verify, kinds, verify_target
@@ -62,7 +63,7 @@ async def test_an_honest_tool_passes_and_its_changes_are_listed(verify: Verify) 
 
 
 async def test_a_write_that_was_not_declared_fails_the_case(verify: Verify) -> None:
-    """Issue 3, point 7: effects are checked, not only believed."""
+    """Effects are checked, not only believed."""
     cases = await verify(
         "open('a.txt', 'w').write('x')\nopen('.hidden', 'w').write('x')",
         {"lies": {"args": {"declares": [["write", "a.txt"]]}, "expect": {}}},
@@ -73,7 +74,7 @@ async def test_a_write_that_was_not_declared_fails_the_case(verify: Verify) -> N
 
 
 async def test_an_effect_that_did_not_happen_is_only_a_warning(verify: Verify) -> None:
-    """Issue 3, point 7; and none when the call failed, where nothing need have happened."""
+    """And none when the call failed, where nothing need have happened."""
     cases = await verify(
         "if args.get('fail'):\n    return {'isError': True, 'code': 'no', 'content': []}",
         {
@@ -206,21 +207,118 @@ async def test_every_mismatch_is_reported_with_its_line(verify: Verify, tmp_path
     assert {item.line for item in case.failures} == {1}
 
 
-async def test_write_grants_elsewhere_are_withheld(verify: Verify, tmp_path: Path) -> None:
+def grants(elsewhere: Path) -> dict[str, Any]:
+    """Return a configuration whose profile also grants writing elsewhere."""
+    profile = {"read": ["$CWD"], "write": ["$CWD", str(elsewhere)]}
+    return {"sandbox": {"default": "wide", "profiles": {"wide": profile}}}
+
+
+async def test_write_grants_elsewhere_are_withheld_without_a_view(
+    verify: Verify, tmp_path: Path
+) -> None:
     """Verifying changes nothing that is not thrown away, whatever the profile grants."""
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    profile = {"read": ["$CWD"], "write": ["$CWD", str(elsewhere)]}
     cases = await verify(
         "open('here', 'w').close()\n"
         f"try:\n    open({str(elsewhere / 'x')!r}, 'w')\n"
         "except OSError as exc:\n"
         "    return {'isError': True, 'code': 'kept_out', 'content': []}",
         {"c": {"args": {"declares": [["write", "here"]]}, "expect": {"code": "kept_out"}}},
-        config={"sandbox": {"default": "wide", "profiles": {"wide": profile}}},
+        config=grants(elsewhere),
+        simulate=["no-userns"],
     )
     assert kinds(cases["c"]) == ([], ["grants"])
+    assert "withheld" in cases["c"].warnings[0].message
+    assert cases["c"].outcome["looked_at"] == "folder"
     assert os.listdir(elsewhere) == []
+
+
+async def test_a_tool_with_grants_elsewhere_runs_on_a_view_of_all(
+    verify: Verify, tmp_path: Path
+) -> None:
+    """Item 5: it may do what it may do, all of it is seen, and nothing stays."""
+    require("userns", not has_views(), has_views())
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "kept").write_text("old")
+    cases = await verify(
+        "import shutil\n"
+        "os.rename('a', 'moved')\nos.unlink('gone')\nopen('same', 'w').write('same')\n"
+        "shutil.rmtree('d')\nos.mkdir('d')\nopen('d/new', 'w').write('n')\nos.chmod('m', 0o600)\n"
+        f"os.symlink({str(tmp_path)!r}, 'out')\n"
+        f"open({str(elsewhere / 'x')!r}, 'w').close()\n"
+        f"open({str(elsewhere / 'kept')!r}, 'w').write('new')\n"
+        "if args.get('crash'):\n    os._exit(3)",
+        {
+            name: {
+                "args": {
+                    "crash": crash,
+                    "declares": [
+                        ["rename_source", "a"],
+                        ["rename_destination", "moved"],
+                        ["delete", "gone"],
+                        ["write", "same"],
+                        ["delete", "d/x"],
+                        ["write", "d/new"],
+                        ["write", "m"],
+                        ["write", "out"],
+                        ["write", str(elsewhere / "x")],
+                        ["delete", str(elsewhere / "not")],
+                    ],
+                },
+                "files": {"a": "a", "gone": "g", "same": "same", "d/x": "x", "m": {
+                    "text": "m", "mode": "644"}},
+                "expect": {
+                    **({"code": "worker_crashed"} if crash else {}),
+                    "files": {"moved": "a", "a": None, "gone": None, "d/x": None, "d/new": "n",
+                              "m": {"mode": "600"}, "out": {"symlink": str(tmp_path)}},
+                },
+            }
+            for name, crash in (("ends", False), ("crashes", True))
+        },
+        config=grants(elsewhere),
+    )  # fmt: skip
+    ends, crashes = cases["ends"], cases["crashes"]
+    assert [item.message for item in ends.failures] == [
+        f"undeclared write {elsewhere}/kept (file changed): no declared effect covers it"
+    ]
+    assert kinds(ends)[1] == ["grants", "undone"]
+    assert f"delete of '{elsewhere}/not'" in ends.warnings[1].message
+    assert kinds(crashes) == (["undeclared"], ["grants"])
+    assert ends.outcome["looked_at"] == crashes.outcome["looked_at"] == "view"
+    assert [str(change) for change in ends.changes if change.visible] == [
+        "rename_source a (to moved)",
+        "write d/new (file created)",
+        "delete d/x (file removed)",
+        "delete gone (file removed)",
+        "write m (mode 644 to 600)",
+        "rename_destination moved (from a)",
+        "write out (symlink created)",
+        f"write {elsewhere}/kept (file changed)",
+        f"write {elsewhere}/x (file created)",
+    ]
+    assert {p.name: p.read_text() for p in elsewhere.iterdir()} == {"kept": "old"}
+
+
+async def test_a_grant_that_no_view_can_lie_over_is_withheld(
+    verify: Verify, tmp_path: Path
+) -> None:
+    """A single file, for one: the case still runs, without it."""
+    require("userns", not has_views(), has_views())
+    single = tmp_path / "single"
+    single.write_text("old")
+    cases = await verify(
+        "open('here', 'w').close()\n"
+        f"try:\n    open({str(single)!r}, 'w')\n"
+        "except OSError as exc:\n"
+        "    return {'isError': True, 'code': 'kept_out', 'content': []}",
+        {"c": {"args": {"declares": [["write", "here"]]}, "expect": {"code": "kept_out"}}},
+        config=grants(single),
+    )
+    assert kinds(cases["c"]) == ([], ["grants"])
+    assert "withheld" in cases["c"].warnings[0].message
+    assert single.read_text() == "old"
 
 
 async def test_a_folder_full_of_tricks_fails_the_case_and_is_removed(
@@ -277,7 +375,7 @@ async def test_nothing_is_left_when_a_run_is_cancelled(tmp_path: Path) -> None:
     (folder / "cases").mkdir()
     (folder / "cases" / "c.json").write_text(json.dumps(OK))
     config = raw_exec.load_config(write_config(tmp_path, ["t"], limits={"grace_ms": 50}))
-    checked, tool = load_target(config, find_targets(config, ["agent/t"])[0])
+    checked, tool = load_target(config, find_targets(config, ["agent/t"], served=False)[0])
     assert tool is not None
     report = ToolReport(checked.target, checked.folder)
     with trio.fail_after(60):

@@ -175,7 +175,7 @@ def _print(settings: Settings, data: dict[str, Any], judgement: Judgement) -> No
     else:
         out.line(f"server:   {server['name']}, {server['type']}: {server['at']}")
         for index, path in enumerate(server["files"]):
-            out.line(f"{'own files:' if not index else '':<10}{path}")
+            out.line(f"{'files:' if not index else '':<10}{path}")
     out.line()
     out.heading(f"sandbox plan (profile {data['profile']})")
     for key, value in data["plan"].items():

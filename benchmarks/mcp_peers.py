@@ -108,14 +108,24 @@ def _check(result: Any, arguments: Mapping[str, Any]) -> None:
 
 
 @contextmanager
-def open_mcp_peer(kind: str) -> Iterator[McpPeer]:
+def open_mcp_peer(
+    kind: str, command: list[str] | None = None, *, mode: str = "auto"
+) -> Iterator[McpPeer]:
     """Start a server and connect to it.
+
+    Args:
+        kind: As ``server_command`` takes it.
+        command: Another server's command line instead.
+        mode: Of the client: ``"auto"`` takes the newest protocol that both speak.
 
     Raises:
         Unavailable: It can't be had here.
     """
-    command = server_command(kind)
-    with _portal_and_log() as (portal, log), _connect(portal, command, log) as client:
+    command = server_command(kind) if command is None else command
+    with (
+        _portal_and_log() as (portal, log),
+        _connect(portal, command, log, mode) as client,
+    ):
         yield McpPeer(portal, client)
 
 
@@ -128,13 +138,13 @@ def _portal_and_log() -> Iterator[tuple[Any, TextIO]]:
 
 
 @contextmanager
-def _connect(portal: Any, command: list[str], log: TextIO) -> Iterator[Any]:
+def _connect(portal: Any, command: list[str], log: TextIO, mode: str = "auto") -> Iterator[Any]:
     from mcp import Client, StdioServerParameters, stdio_client
 
     parameters = StdioServerParameters(command=command[0], args=command[1:])
 
     async def connect() -> Any:
-        return Client(stdio_client(parameters, errlog=log))
+        return Client(stdio_client(parameters, errlog=log), mode=mode)
 
     with portal.wrap_async_context_manager(portal.call(connect)) as client:
         yield client

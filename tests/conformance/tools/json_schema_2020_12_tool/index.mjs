@@ -1,0 +1,3 @@
+export async function handler(args) {
+  return { content: [{ type: "json", value: args }] };
+}

@@ -1,0 +1,3 @@
+export async function handler() {
+  throw new Error("This tool intentionally returns an error for testing");
+}

@@ -1,0 +1,3 @@
+export async function handler({ region, query }) {
+  return { content: [{ type: "text", text: `${region}: ${query ?? "nothing"}` }] };
+}

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import trio
 
 from . import questions, rows
+from .memory import LOOK_EVERY, forget_oldest
 from .records import (
     CallRecord,
     InteractionRecord,
@@ -49,7 +50,8 @@ async def open_history(
     """Open a history; questions and jobs of hosts that died on the file are settled first.
 
     Args:
-        path: The SQLite file, made with mode 0600 if missing; ``None`` keeps it in memory.
+        path: The SQLite file, made with mode 0600 if missing; ``None`` keeps it in memory,
+            where the oldest of what is over is forgotten (see ``memory``).
         clock: Epoch milliseconds.
         busy_ms: How long to wait for another program that writes to the file.
 
@@ -232,10 +234,13 @@ class History:
         """
         now = self._clock()
         result = (content, is_error, code, stage)
-        await self._write(
-            lambda db: rows.end_call(db, self._where, number, now, result, panels, receipts),
-            durable=bool(panels),
-        )
+
+        def store(db: sqlite3.Connection) -> None:
+            rows.end_call(db, self._where, number, now, result, panels, receipts)
+            if self.path is None and number % LOOK_EVERY == 0:
+                forget_oldest(db)
+
+        await self._write(store, durable=bool(panels))
 
     async def calls(self, session_id: str, limit: int = 100) -> tuple[CallRecord, ...]:
         """Return the last calls of a session, the newest first."""

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
+from foreign import foreign_program
 from raw_exec.contracts import service as registry
 from raw_exec.contracts.model import Principal, Visibility
 from raw_exec.contracts.store import open_store
-from requires import require
 
 VERSION = "0.9.0"
 USER = "me@acme.test"
@@ -29,17 +29,7 @@ ROOT = Path(__file__).parent.parent.parent
 @pytest.fixture(scope="session")
 def sufleur(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the public CLI: ``$SUFLEUR``, or one installed into a scratch environment."""
-    named = os.environ.get("SUFLEUR")
-    if named:
-        return Path(named)
-    folder = tmp_path_factory.mktemp("sufleur")
-    for command in (
-        [sys.executable, "-m", "venv", str(folder)],
-        [str(folder / "bin" / "pip"), "install", "--quiet", f"sufleur-cli=={VERSION}"],
-    ):
-        done = subprocess.run(command, capture_output=True, text=True, timeout=110)
-        require("sufleur", done.returncode == 0, f"sufleur-cli: {done.stderr[-300:]}")
-    return folder / "bin" / "sufleur"
+    return foreign_program(tmp_path_factory, "sufleur", f"sufleur-cli=={VERSION}")
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -6,20 +6,17 @@ from ours, and only run.
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import jsonschema
 import pytest
 import trio
 
+from foreign import foreign_program
 from raw_exec.adapters.http import KeyFile, ServiceLimits
 from raw_exec.adapters.http.answers import ERROR_STATUS
 from raw_exec.adapters.http.app import make_app
 from raw_exec.adapters.http.openapi import openapi_document
-from requires import require
 
 VERSION = "4.32.5"
 CONFIG = """
@@ -33,17 +30,7 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", "400", "403", "404",
 @pytest.fixture(scope="session")
 def schemathesis(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the program: ``$SCHEMATHESIS``, or one installed into a scratch environment."""
-    named = os.environ.get("SCHEMATHESIS")
-    if named:
-        return Path(named)
-    folder = tmp_path_factory.mktemp("schemathesis")
-    for command in (
-        [sys.executable, "-m", "venv", str(folder)],
-        [str(folder / "bin" / "pip"), "install", "--quiet", f"schemathesis=={VERSION}"],
-    ):
-        done = subprocess.run(command, capture_output=True, text=True, timeout=110)
-        require("schemathesis", done.returncode == 0, f"schemathesis: {done.stderr[-300:]}")
-    return folder / "bin" / "schemathesis"
+    return foreign_program(tmp_path_factory, "schemathesis", f"schemathesis=={VERSION}")
 
 
 async def test_generated_requests_get_what_the_document_promises(

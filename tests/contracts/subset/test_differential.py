@@ -8,7 +8,6 @@ import os
 import random
 import re
 import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,9 @@ from typing import Any
 import pytest
 from contracts.subset.schemas import random_schema
 
+from foreign import foreign_program
 from raw_exec.contracts.subset import DIFFERENCES, find_subset_problems
 from raw_exec.contracts.subset.problem import SubsetProblem
-from requires import require
 
 VERSION = "0.9.0"
 COUNT = 3000
@@ -29,17 +28,7 @@ _LINE = re.compile(r"  (/[^\n]*?): [^\n]*")
 @pytest.fixture(scope="session")
 def sufleur(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the public CLI: ``$SUFLEUR``, or one installed into a scratch environment."""
-    named = os.environ.get("SUFLEUR")
-    if named:
-        return Path(named)
-    folder = tmp_path_factory.mktemp("sufleur")
-    for command in (
-        [sys.executable, "-m", "venv", str(folder)],
-        [str(folder / "bin" / "pip"), "install", "--quiet", f"sufleur-cli=={VERSION}"],
-    ):
-        done = subprocess.run(command, capture_output=True, text=True, timeout=110)
-        require("sufleur", done.returncode == 0, f"sufleur-cli: {done.stderr[-300:]}")
-    return folder / "bin" / "sufleur"
+    return foreign_program(tmp_path_factory, "sufleur", f"sufleur-cli=={VERSION}")
 
 
 def _public_pointers(sufleur: Path, home: Path, schema: Any, role: str) -> list[str]:

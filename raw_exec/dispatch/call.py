@@ -117,6 +117,7 @@ class Call:
         view: What it ran on, when it did not write in place; closed with the dispatch.
         changes: What it changed there, as many as an outcome lists.
         committed: Whether that was committed; ``None`` when there was nothing to decide.
+        has_changed_files: Changes of it were committed, so it can't be given up any more.
         diff: What it changed, as a unified diff, for a dry run.
     """
 
@@ -156,6 +157,7 @@ class Call:
     view: View | None = None
     changes: tuple[dict[str, Any], ...] = ()
     committed: bool | None = None
+    has_changed_files: bool = False
     diff: str | None = None
 
     async def note_start(self) -> None:

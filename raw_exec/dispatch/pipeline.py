@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -90,12 +90,25 @@ async def _settled(call: Call, services: Services, start: float) -> ToolResult:
             call.view.close()
 
 
+async def _take_through(stages_left: Iterator[Stage], call: Call, services: Services) -> None:
+    """Take a call through stages, until none is left or files were changed by the last one."""
+    changed_before = call.has_changed_files
+    for stage in stages_left:
+        call.stage = STAGE_NAMES[stage]
+        await stage(call, services)
+        if call.has_changed_files is not changed_before:
+            return
+
+
 async def _walk(call: Call, services: Services, start: float) -> ToolResult:
     """Take a call through the stages; tell hooks of a handler that ran without a result."""
     try:
-        for stage in STAGES:
-            call.stage = STAGE_NAMES[stage]
-            await stage(call, services)
+        stages_left = iter(STAGES)
+        await _take_through(stages_left, call, services)
+        if call.has_changed_files:
+            # An abort that comes once files were changed is too late: the outcome says so.
+            with trio.CancelScope(shield=True):
+                await _take_through(stages_left, call, services)
     except CallRefused as caught:
         refusal = caught
         if call.view is not None and call.stage == "handler":

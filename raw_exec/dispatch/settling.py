@@ -11,7 +11,8 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -35,6 +36,9 @@ _MAX_LISTED: Final = 1000
 """Changes that an outcome or a question lists; their number is always told."""
 _MAX_NAMED: Final = 50
 """Changes that a message names."""
+_MAX_LISTED_CHARS: Final = 256 * 1024
+_MAX_NAMED_CHARS: Final = 8 * 1024
+"""Of their paths together: one path can have as many characters as a hundred usual ones."""
 _MAX_DIFF_BYTES: Final = 256 * 1024
 _QUOTA_MARKS: Final = ("ENOSPC", "EFBIG", "EDQUOT", "No space left", "File too large")
 
@@ -73,6 +77,7 @@ async def settle(call: Call, services: Services) -> None:
         await ask(call, services, changes=call.changes, diff=text)
     if sets:
         await _in_thread(lambda: commit(sets, state_dir=_state_dir(services)))
+        call.has_changed_files = True
     call.committed = True
 
 
@@ -118,11 +123,21 @@ async def _in_thread(work: Callable[[], _T]) -> _T:
 
 def _listed(sets: Sequence[ChangeSet], bare: Sequence[Change]) -> tuple[dict[str, Any], ...]:
     undeclared = {id(change) for change in bare}
-    return tuple(
+    described = (
         {**_described(found, change), "declared": id(change) not in undeclared}
         for found in sets
         for change in found.changes
-    )[:_MAX_LISTED]
+    )
+    return tuple(_first(described, lambda item: item["path"], _MAX_LISTED, _MAX_LISTED_CHARS))
+
+
+def _first(items: Iterable[_T], text: Callable[[_T], str], count: int, chars: int) -> Iterator[_T]:
+    """Yield as many of the items as a list may have, by their number and their texts."""
+    for item in itertools.islice(items, count):
+        chars -= len(text(item))
+        if chars < 0:
+            return
+        yield item
 
 
 def _described(found: ChangeSet, change: Change) -> dict[str, Any]:
@@ -144,8 +159,9 @@ async def _note_drift(call: Call, sets: Sequence[ChangeSet], bare: Sequence[Chan
     missing = await _in_thread(lambda: not_done(sets, call.effects, call.cwd))
     undeclared = [item for item in call.changes if not item["declared"]]
     if bare or missing:
+        named = _first(undeclared, lambda item: item["path"], _MAX_NAMED, _MAX_LISTED_CHARS)
         call.detail["drift"] = {
-            "undeclared": undeclared[:_MAX_NAMED],
+            "undeclared": list(named),
             "not_done": list(missing)[:_MAX_NAMED],
             "undeclared_count": len(bare),
             "not_done_count": len(missing),
@@ -160,14 +176,18 @@ def _undeclared(call: Call, sets: Sequence[ChangeSet], bare: Sequence[Change]) -
         for change in found.changes
         if id(change) in wanted
     ]
-    shown = "; ".join(named[:_MAX_NAMED])
-    more = f"; and {len(named) - _MAX_NAMED} more" if len(named) > _MAX_NAMED else ""
+    first = list(_first(named, str, _MAX_NAMED, _MAX_NAMED_CHARS))
+    shown = "; ".join(first) or "their paths are too long to be shown here"
+    more = f"; and {len(named) - len(first)} more" if len(named) > len(first) else ""
     what = "described none of" if call.effects is None else "did not describe"
     return CallRefused(
         "undeclared_effects",
         f"{call.chosen_tool().identity} {what} these changes, so none was committed: {shown}{more}",
         stage=_STAGE,
-        detail={"undeclared": named[:_MAX_LISTED], "undeclared_count": len(named)},
+        detail={
+            "undeclared": list(_first(named, str, _MAX_LISTED, _MAX_LISTED_CHARS)),
+            "undeclared_count": len(named),
+        },
         hint="describe them in describeEffects, or run the tool under effects 'observed'",
     )
 

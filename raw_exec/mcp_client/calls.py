@@ -192,7 +192,7 @@ class Exchange:
             if raw.get("resultType", "complete") == "complete":
                 return raw
             if raw["resultType"] != "input_required":
-                raise BadAnswer(f"answered with a result of type {raw['resultType']!r:.60}")
+                raise BadAnswer(f"answered with a result of type {raw['resultType']!r}")
             self._on_progress()
             state = raw.get("requestState")
             responses = await self._answers(raw.get("inputRequests") or {})
@@ -205,7 +205,7 @@ class Exchange:
         found: dict[str, Any] = {}
         for key, request in requests.items():
             if request.get("method") != "elicitation/create":
-                raise BadAnswer(f"asked its client for {request.get('method')!r:.60}: refused")
+                raise BadAnswer(f"asked its client for {request.get('method')!r}: refused")
             found[key] = await self.elicit(request.get("params") or {})
         return found
 

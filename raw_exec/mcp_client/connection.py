@@ -43,6 +43,7 @@ for _name in ("mcp", "client", "httpx2", "httpcore2"):
 
 _CLOSE_SECONDS = 2.0
 _DRAIN_SECONDS = 1.0
+_MAX_REASON_CHARS = 500
 _PATIENCE_SECONDS = 5.0
 """How long a server may be silent about what the earlier era does not know, or half its time."""
 
@@ -131,6 +132,20 @@ class Connection:
         if self._nursery is None or self._over.is_set():
             raise ConnectionLost("the connection ended")
         self._nursery.start_soon(function)
+
+    async def list_tools(self) -> None:
+        """Ask what it offers. Security: its words go to a model, so what it was given goes not.
+
+        Raises:
+            BadAnswer: As ``Session.list_tools``, and its other exceptions.
+        """
+        found = await self.session.list_tools()
+        tools = {name: self._secrets.clean_data(tool) for name, tool in found.tools.items()}
+        refused = {
+            name: escape_text(self._secrets.clean(reason), keep_newlines=False)[:_MAX_REASON_CHARS]
+            for name, reason in found.refused.items()
+        }
+        self.listing = Listing(tools, refused)
 
     async def end_for(self, call: ServerCall) -> bool:
         """End a server that does not let go of a call; say if nothing goes on."""
@@ -309,13 +324,14 @@ class Connection:
         try:
             with trio.CancelScope(deadline=self._deadline) as scope:
                 await session.negotiate(min(_PATIENCE_SECONDS, start_ms / 2000))
-                self.listing = await session.list_tools()
+                await self.list_tools()
                 return True
         except RpcFailed as exc:
             words = escape_text(self._secrets.clean(exc.message), keep_newlines=False)
             self.fail(ServerFailure(f"refused with error {exc.code}: {words:.300}"))
         except BadAnswer as exc:
-            self.fail(ServerFailure(f"broke the protocol: {self._secrets.clean(str(exc))}"))
+            words = escape_text(self._secrets.clean(str(exc)), keep_newlines=False)
+            self.fail(ServerFailure(f"broke the protocol: {words:.500}"))
         except ConnectionLost as exc:
             with trio.move_on_after(_DRAIN_SECONDS if self.is_local else 0):
                 await self._over.wait()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, Final, TypeAlias
 
 import anyio
 import trio
@@ -24,18 +24,43 @@ from mcp_types import (
     RequestId,
     jsonrpc_message_adapter,
 )
+from pydantic_core import from_json
 
 from .logs import StrayLines
 
-__all__ = ["LineTooLong", "Pipes"]
+__all__ = ["MAX_BLOCKS", "LineTooLong", "Pipes"]
+
+MAX_BLOCKS: Final = 1024
+"""Of one result, as of any tool's."""
 
 _CHUNK_BYTES = 64 * 1024
+_LARGE_BYTES = 256 * 1024
+"""A line from this size on is parsed in a thread."""
 _FLOOD_PAUSE_SECONDS = 0.002
 _Incoming: TypeAlias = SessionMessage | Exception
 
 
 class LineTooLong(Exception):
     """The server sent a line over the limit."""
+
+
+def _read_large(line: bytes) -> Any:
+    """Return a message of many bytes.
+
+    A result of very many blocks is refused later; until then each costs every other call time, so
+    only as many are kept as show that there are too many.
+
+    Raises:
+        ValueError: It is no message.
+    """
+    data = from_json(line)
+    if not isinstance(data, dict) or data.keys() != {"jsonrpc", "id", "result"}:
+        return jsonrpc_message_adapter.validate_python(data, by_name=False)
+    result = data["result"]
+    content = result.get("content") if isinstance(result, dict) else None
+    if isinstance(content, list):
+        del content[MAX_BLOCKS + 1 :]
+    return JSONRPCResponse.model_validate(data, by_name=False)
 
 
 class Pipes:
@@ -109,7 +134,10 @@ class Pipes:
         if not line.strip():
             return
         try:
-            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+            if len(line) > _LARGE_BYTES:
+                message = await trio.to_thread.run_sync(_read_large, line)
+            else:
+                message = jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValueError:
             self._stray.add(line)
             # A flood of other things must leave the event loop alone.

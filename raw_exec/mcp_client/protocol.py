@@ -28,15 +28,14 @@ from mcp_types import methods
 from pydantic import TypeAdapter, ValidationError
 
 from .. import __version__
-from ..text import escape_text
 from .failures import BadAnswer, ConnectionLost, RpcFailed
+from .pipes import MAX_BLOCKS
 
 __all__ = ["Listing", "Session", "Ticket", "open_protocol"]
 
 MAX_PAGES: Final = 100
 MAX_LISTED: Final = 5000
 MAX_LIST_BYTES: Final = 16 * 1024 * 1024
-_MAX_MESSAGE_CHARS = 500
 _FIRST_CALL_ID = 1_000_000
 """IDs of calls are ours to give; those of other requests are counted from 1 by the SDK."""
 
@@ -107,9 +106,14 @@ class _Dispatcher(JSONRPCDispatcher):
         ticket.answered, ticket.written = trio.Event(), False
         self.tickets[ticket.id] = ticket
         wanted: CallOptions = {**(opts or {}), "request_id": ticket.id}
-        return await super().send_raw_request(
+        raw = await super().send_raw_request(
             method, params, wanted, _related_request_id=_related_request_id
         )
+        content = raw.get("content")
+        if isinstance(content, list) and len(content) > MAX_BLOCKS:
+            # Before the SDK looks at each of them, which holds up every other call.
+            raise BadAnswer(f"/content: has over {MAX_BLOCKS} blocks, which is the most")
+        return raw
 
     def note_request(self, ident: types.RequestId) -> None:
         """Take note of a request that is about to be written."""
@@ -372,14 +376,14 @@ class _translated:  # noqa: N801  (reads as the function that it is)
         if isinstance(exc, ValidationError):
             raise BadAnswer(describe_invalid(exc)) from exc
         if isinstance(exc, RuntimeError):  # a version that nobody speaks
-            raise BadAnswer(
-                escape_text(str(exc), keep_newlines=False)[:_MAX_MESSAGE_CHARS]
-            ) from exc
+            raise BadAnswer(str(exc)) from exc
 
 
 def describe_invalid(exc: ValidationError) -> str:
-    """Say in one line what the first problem is; the value itself is not quoted."""
+    """Say what the first problem is; the value itself is not quoted.
+
+    Names in it are the server's: whoever shows it takes secrets out first, then escapes and cuts.
+    """
     first = exc.errors(include_url=False, include_context=False, include_input=False)[0]
     place = "/".join(str(part) for part in first["loc"]).removeprefix("tools/0/")
-    text = f"/{place}: {first['msg']}"
-    return escape_text(text, keep_newlines=False)[:_MAX_MESSAGE_CHARS]
+    return f"/{place}: {first['msg']}"

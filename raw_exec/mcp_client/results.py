@@ -15,14 +15,29 @@ from ..text import escape_text
 from ..tools import McpOrigin
 from ..values import NotJson, freeze
 
-__all__ = ["PANEL_KEY", "convert_result", "left_out"]
+__all__ = ["PANEL_KEY", "convert_result", "is_large", "left_out"]
 
 PANEL_KEY: Final = "raw/panel"
 """In ``_meta`` of a result: one update of a panel, or a list of them."""
 
 _IMAGE_TYPES: Final = ("image/png", "image/jpeg")
 _MAX_NAME_CHARS = 300
+_MANY_VALUES = 2000
 _MAX_PANEL_UPDATES = 64
+
+
+def is_large(raw: Any) -> bool:
+    """Whether a result has so many values that looking at each holds up others."""
+    pending = [raw]
+    seen = 0
+    while pending:
+        node = pending.pop()
+        inner = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
+        seen += len(inner)
+        if seen > _MANY_VALUES:
+            return True
+        pending += inner
+    return False
 
 
 def convert_result(identity: str, origin: McpOrigin, raw: Mapping[str, Any]) -> dict[str, Any]:

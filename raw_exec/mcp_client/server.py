@@ -264,7 +264,7 @@ class Server:
     async def _list_again(self, connection: Connection, call: ServerCall) -> None:
         try:
             with trio.move_on_after(self._server.start_ms / 1000) as scope:
-                connection.listing = await connection.session.list_tools()
+                await connection.list_tools()
             if scope.cancelled_caught:
                 failure = ServerFailure("did not list its changed tools in time (start_ms)")
                 raise self._refused(failure, call)

@@ -19,7 +19,7 @@ from ..tools.registry import Found
 from ..variables import VariableService
 from .calls import ServerCall
 from .failures import ServerFailure
-from .results import convert_result
+from .results import convert_result, is_large
 from .server import Server
 
 if TYPE_CHECKING:
@@ -107,7 +107,12 @@ class McpService:
         """
         server = self._servers[call.origin.server]
         raw = await server.call(call)
-        return convert_result(call.identity, call.origin, server.clean(raw))
+
+        def convert() -> dict[str, Any]:
+            return convert_result(call.identity, call.origin, server.clean(raw))
+
+        # One server's result must not hold up the calls of all others.
+        return await trio.to_thread.run_sync(convert) if is_large(raw) else convert()
 
     def _take(self, server: str, tool: str, name: str, offered: Listing | ServerFailure) -> Found:
         identity = f"mcp/{server}/{tool}"

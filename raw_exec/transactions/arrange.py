@@ -13,9 +13,9 @@ from typing import Final
 
 from .changes import Change
 from .errors import CommitRefused
-from .folders import parents_of, split_path
+from .folders import Ancestors, split_path
 
-__all__ = ["STAGING_PREFIX", "Arrangement", "Placement", "arrange"]
+__all__ = ["STAGING_PREFIX", "Arrangement", "Placement", "arrange", "is_relative"]
 
 STAGING_PREFIX: Final = b".raw-commit-"
 """Names at the top of a tree that are a commit's own."""
@@ -67,13 +67,14 @@ def arrange(
     """
     out = Arrangement()
     removed: set[bytes] = set()
+    covering = Ancestors(lambda path: path in out.placements or path in removed)
     refused: list[tuple[bytes, str]] = []
     for change in changes:
         problem = _problem(change)
         if problem is not None:
             refused.append((change.path, problem))
             continue
-        above = _covering(change.path, out.placements, removed)
+        above = covering.nearest(change.path)
         if above is not None:
             # What is deleted inside of a thing that is replaced wholly is gone with it.
             if change.action != "delete":
@@ -101,15 +102,16 @@ def _stays(change: Change, is_folder_below: Callable[[bytes], bool]) -> bool:
     return change.existed and not change.opaque and is_folder_below(change.path)
 
 
-def _covering(path: bytes, placements: dict[bytes, Placement], removed: set[bytes]) -> bytes | None:
-    return next((a for a in parents_of(path) if a in placements or a in removed), None)
+def is_relative(path: bytes) -> bool:
+    """Whether a path consists of plain names only: none is empty, ``.`` or ``..``."""
+    whole = b"/" + path + b"/"
+    return not any(part in whole for part in (b"//", b"/./", b"/../", b"\0"))
 
 
 def _problem(change: Change) -> str | None:
-    parts = change.path.split(b"/")
-    if any(part in (b"", b".", b"..") or b"\0" in part for part in parts):
+    if not is_relative(change.path):
         return "is not a path beneath the root"
-    if parts[0].startswith(STAGING_PREFIX):
+    if change.path.startswith(STAGING_PREFIX):
         return f"names that begin with {STAGING_PREFIX.decode()} are kept for commits"
     if change.action == "delete":
         return None

@@ -44,9 +44,12 @@ class ChangeSet:
         started_ns: CLOCK_REALTIME_COARSE in nanoseconds when the tree was fixed as what the call
             saw.
         changes: Parents before children, sorted by path.
+        identity: Device and inode of the tree's top that the view was put over; ``None`` where
+            nobody can have put another one in its place.
     """
 
     root: str
     upper: int
     started_ns: int
     changes: tuple[Change, ...]
+    identity: tuple[int, int] | None = None

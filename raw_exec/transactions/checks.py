@@ -102,10 +102,8 @@ class Checker:
             What lies there now.
         """
         path = change.path
-        for other, reason in self._untouchable:
-            if other == path or other.startswith(path + b"/") or path.startswith(other + b"/"):
-                self.refused.append((other, reason))
-                return None
+        if self._is_untouchable(path):
+            return None
         parent = self._parent(path)
         if parent is None:
             return None
@@ -126,8 +124,17 @@ class Checker:
             self._check_tree(path)
         return old
 
+    def _is_untouchable(self, path: bytes) -> bool:
+        for other, reason in self._untouchable:
+            if other == path or other.startswith(path + b"/") or path.startswith(other + b"/"):
+                self.refused.append((other, reason))
+                return True
+        return False
+
     def check_folder(self, change: Change) -> os.stat_result | None:
         """Check a directory whose own mode or owner changes."""
+        if self._is_untouchable(change.path):
+            return None
         status = self.check_parent(change.path)
         if status is not None and status.st_ctime_ns >= self._started_ns:
             self.conflicts.append((change.path, "was changed by somebody else"))

@@ -29,7 +29,7 @@ from .arrange import STAGING_PREFIX, Arrangement, arrange
 from .changes import Change, ChangeSet
 from .checks import Checker, mounts_below
 from .errors import CommitConflict, CommitInterrupted, CommitRefused
-from .folders import Folders
+from .folders import Folders, open_root
 from .journal import (
     DONE,
     UNDOING,
@@ -144,8 +144,8 @@ def _open_roots(sets: Sequence[ChangeSet], state_dir: Path) -> Iterator[list[_Ro
     roots: list[_Root] = []
     try:
         for index, one in enumerate(sets):
-            with _reasons(one.root, b""):
-                fd = os.open(one.root, syscalls.READ_DIRECTORY)
+            with open_root(one.root, one.identity, syscalls.READ_DIRECTORY) as top:
+                fd = os.dup(top)
             tree = Tree(_record(one.root, fd), fd, -1)
             try:
                 with Folders(fd) as folders, _reasons(one.root, b""):

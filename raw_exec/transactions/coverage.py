@@ -10,6 +10,8 @@ Rules:
    directory needs an effect only when its mode is another.
 5. A directory in the place of something else, and something else in the place of a directory,
    need rule 1 for what is gone beside rules 2 and 3 for what is new.
+6. A link needs rule 2 for where it leads too. Else a call that may write one name could make it
+   stand for any file, and the next one write to that under the name.
 
 A declared path is a name. It covers what it is written as, and where links of the tree below lead
 it, as the call found them: ``write`` follows a link to its end, the others only on the way. So a
@@ -24,19 +26,22 @@ import errno
 import os
 import stat
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ..effects.paths import normalise_effect_path
 from . import syscalls
 from .changes import Change, ChangeSet
-from .folders import Folders, parents_of
+from .folders import Ancestors, Folders, open_root, parents_of
+from .observe import MAX_PATH_BYTES
 
 __all__ = ["not_done", "uncovered"]
 
 _REMOVING: Final = frozenset(("delete", "rename_source"))
 _PLACING: Final = frozenset(("write", "rename_destination"))
 _MAX_GONE: Final = 100_000
+_MAX_DECLARED_BYTES: Final = 2 * MAX_PATH_BYTES
 _GONE: Final = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 
@@ -49,7 +54,7 @@ class _Declared:
     names: tuple[bytes, ...]
 
 
-@dataclass(slots=True)
+@dataclass
 class _Cover:
     """What is covered in one tree, as paths relative to it."""
 
@@ -58,11 +63,20 @@ class _Cover:
     moved_in: set[bytes] = field(default_factory=set)
     above: set[bytes] = field(default_factory=set)
 
+    def __post_init__(self) -> None:
+        self._removed_above = Ancestors(lambda path: path in self.removing)
+        self._moved_above = Ancestors(lambda path: path in self.moved_in)
+
     def removes(self, path: bytes) -> bool:
-        return path in self.removing or _has_parent_in(path, self.removing)
+        # The tree itself may be named: everything is in it.
+        if path in self.removing or b"" in self.removing:
+            return True
+        return self._removed_above.nearest(path) is not None
 
     def places(self, path: bytes) -> bool:
-        return path in self.placing or _has_parent_in(path, self.moved_in)
+        if path in self.placing or b"" in self.moved_in:
+            return True
+        return self._moved_above.nearest(path) is not None
 
 
 def uncovered(sets: Sequence[ChangeSet], effects: Any, cwd: str) -> tuple[Change, ...]:
@@ -104,16 +118,21 @@ def not_done(sets: Sequence[ChangeSet], effects: Any, cwd: str) -> tuple[dict[st
                     removed.add(path)
                     continue
                 placed.add(path)
+                if change.kind == "link" and (target := below.target(change.path)) is not None:
+                    placed.add(os.path.join(base, target) if target else base)
                 old = below.kind(change.path) if change.existed else None
                 if old is not None and (change.opaque or (old == "dir") != (change.kind == "dir")):
                     removed.add(path)
                     removed.update(base + b"/" + gone for gone in below.gone(change))
     # A directory that something was put into was done something to.
-    filled = {above for path in placed for above in parents_of(path)}
+    filled: set[bytes] = set()
+    for path in placed:
+        _add_parents(path, filled)
+    above = Ancestors(lambda path: path in removed)
     out = []
     for item in _declared(effects, cwd):
         if item.operation in _REMOVING:
-            done = any(name in removed or _has_parent_in(name, removed) for name in item.names)
+            done = any(name in removed or above.nearest(name) for name in item.names)
         else:
             done = any(name in placed or name in filled for name in item.names)
         if not done:
@@ -136,9 +155,12 @@ def _is_covered(change: Change, cover: _Cover, below: _Below) -> bool:
                 return False
             return made_on_the_way or cover.removes(path) or below.same_mode(path)
         return made_on_the_way and (old is None or cover.removes(path))
-    if old == "dir":
-        return placed and cover.removes(path)
-    return placed
+    if old == "dir" and not cover.removes(path):
+        return False
+    if not placed or change.kind != "link" or change.action == "metadata":
+        return placed
+    target = below.target(path)
+    return target is None or cover.places(target)
 
 
 class _Below:
@@ -146,8 +168,10 @@ class _Below:
 
     def __init__(self, one: ChangeSet) -> None:
         self._upper = one.upper
+        self._bases = (os.fsencode(one.root), os.fsencode(os.path.realpath(one.root)))
         self._kept = {c.path: c.kind == "dir" for c in one.changes if c.action != "delete"}
-        self._fd = os.open(one.root, syscalls.PATH_DIRECTORY)
+        self._opened = ExitStack()
+        self._fd = self._opened.enter_context(open_root(one.root, one.identity))
         self._folders = Folders(self._fd)
 
     def __enter__(self) -> _Below:
@@ -155,7 +179,7 @@ class _Below:
 
     def __exit__(self, *_exc: object) -> None:
         self._folders.close()
-        os.close(self._fd)
+        self._opened.close()
 
     def kind(self, path: bytes) -> str | None:
         """Return ``dir`` or ``other`` for what is there."""
@@ -172,6 +196,23 @@ class _Below:
             return old is not None and old.st_mode == os.fstat(fd).st_mode
         finally:
             os.close(fd)
+
+    def target(self, path: bytes) -> bytes | None:
+        """Return where a new link leads, relative to the tree; ``None`` when out of it.
+
+        A link that leads out is never committed. One name is looked up, no link is followed.
+        """
+        above, _slash, name = path.rpartition(b"/")
+        fd = syscalls.open_beneath(self._upper, above, syscalls.PATH_DIRECTORY)
+        try:
+            told = syscalls.read_link(fd, name)
+        finally:
+            os.close(fd)
+        for base in dict.fromkeys(self._bases):
+            full = os.path.normpath(os.path.join(base, above, told))
+            if (inside := _relative(full, base)) is not None:
+                return inside
+        return None
 
     def gone(self, change: Change) -> Iterator[bytes]:
         """Yield what lies in a directory that ``change`` replaces, and was not made anew."""
@@ -238,14 +279,28 @@ def _names(operation: str, path: str, cwd: str, real: dict[bytes, bytes]) -> tup
         written = os.fsencode(normalise_effect_path(path, cwd))
     except ValueError:  # also a path that is no text of this system
         return ()
+    if len(written) > _MAX_DECLARED_BYTES:
+        return ()  # no change has such a path
     above, _slash, name = written.rpartition(b"/")
     if above not in real:
-        real[above] = os.path.realpath(above or b"/")
+        real[above] = _real_path(above or b"/")
     on_the_way = os.path.join(real[above], name)
     found = [written, on_the_way]
     if operation == "write" and os.path.islink(on_the_way):
         found.append(os.path.realpath(on_the_way))
     return tuple(dict.fromkeys(found))
+
+
+def _real_path(path: bytes) -> bytes:
+    """Return where a path leads, at no cost for the part of it that is not there."""
+    end = 0
+    while end >= 0:
+        end = path.find(b"/", end + 1)
+        there = path if end < 0 else path[:end]
+        if not os.path.lexists(there):
+            above, _slash, missing = there.rpartition(b"/")
+            return os.path.join(os.path.realpath(above or b"/"), missing + path[len(there) :])
+    return os.path.realpath(path)
 
 
 def _cover(root: str, declared: Sequence[_Declared]) -> _Cover:
@@ -261,7 +316,7 @@ def _cover(root: str, declared: Sequence[_Declared]) -> _Cover:
                     cover.removing.add(path)
                 else:
                     cover.placing.add(path)
-                    cover.above.update(parents_of(path))
+                    _add_parents(path, cover.above)
                     if item.operation == "rename_destination":
                         cover.moved_in.add(path)
     return cover
@@ -274,8 +329,8 @@ def _relative(name: bytes, base: bytes) -> bytes | None:
     return b"" if name == base else None
 
 
-def _has_parent_in(path: bytes, paths: set[bytes]) -> bool:
-    if not paths:
-        return False
-    # The tree itself may be named: everything is in it.
-    return b"" in paths or any(above in paths for above in parents_of(path))
+def _add_parents(path: bytes, found: set[bytes]) -> None:
+    for above in parents_of(path):
+        if above in found:
+            return  # and so is all that is above it
+        found.add(above)

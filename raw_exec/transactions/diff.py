@@ -1,12 +1,14 @@
 """Changes as text for a person: a unified diff of text files, and a line for everything else.
 
 Every name and line comes from a tool, so control characters are escaped: a line of a file can
-neither end early nor be taken for one of ours, as each of its lines has a mark in front.
+not end early, and each has a mark in front. A removed line ``-- a/x`` still looks like the head of
+another file, so each file begins with a line of ours, in words, which no mark can be taken for.
 """
 
 from __future__ import annotations
 
 import difflib
+import errno
 import os
 import stat
 from collections.abc import Iterator, Sequence
@@ -16,7 +18,7 @@ from ..text import escape_text
 from . import syscalls
 from .changes import Change, ChangeSet
 from .errors import show_path
-from .folders import Folders
+from .folders import Folders, open_root
 
 __all__ = ["unified"]
 
@@ -26,6 +28,9 @@ _MAX_LINE_PAIRS: Final = 1_000_000
 """Old times new lines that are compared in all: comparing costs that much at worst. Past it a
 file's old lines are shown as removed and the new ones as added."""
 _CONTEXT_LINES: Final = 3
+_KEPT_ATTRIBUTES: Final = ("user.", "system.posix_acl_")
+_MARKS: Final = "user.overlay."
+"""Of a view itself."""
 _NO_NEWLINE: Final = "\\ no newline at the end"
 
 
@@ -65,13 +70,13 @@ def _lines(sets: Sequence[ChangeSet]) -> Iterator[str]:
     for one in sets:
         if len(sets) > 1:
             yield f"tree {show_path(os.fsencode(one.root))}"
-        below = os.open(one.root, syscalls.PATH_DIRECTORY)
-        try:
-            with Folders(below) as old, Folders(one.upper) as new:
-                for change in one.changes:
-                    yield from _describe(change, old, new, budget)
-        finally:
-            os.close(below)
+        with (
+            open_root(one.root, one.identity) as below,
+            Folders(below) as old,
+            Folders(one.upper, still=True) as new,
+        ):
+            for change in one.changes:
+                yield from _describe(change, old, new, budget)
 
 
 class _Side:
@@ -82,6 +87,7 @@ class _Side:
         self.kind = ""
         self.lines: list[str] | None = None
         self.note = ""
+        self.attributes: dict[str, bytes] = {}
         if not there:
             return
         try:
@@ -99,6 +105,8 @@ class _Side:
         if self.status is None:
             return
         mode, size = self.status.st_mode, self.status.st_size
+        if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+            self.attributes = _attributes(b"/proc/self/fd/%d/%s" % (parent, name))
         if stat.S_ISDIR(mode):
             self.kind = "directory"
         elif stat.S_ISLNK(mode):
@@ -119,6 +127,20 @@ class _Side:
             self.lines = _text_lines(data)
             if self.lines is None:
                 self.note += ", binary"
+
+
+def _attributes(place: bytes) -> dict[str, bytes]:
+    """Return the extended attributes of a file or directory that a commit would keep."""
+    try:
+        return {
+            name: os.getxattr(place, name, follow_symlinks=False)
+            for name in os.listxattr(place, follow_symlinks=False)
+            if name.startswith(_KEPT_ATTRIBUTES) and not name.startswith(_MARKS)
+        }
+    except OSError as exc:
+        if exc.errno in (errno.ENOTSUP, errno.EACCES, errno.ENODATA):
+            return {}
+        raise
 
 
 def _text_lines(data: bytes) -> list[str] | None:
@@ -155,10 +177,14 @@ def _describe(change: Change, below: Folders, upper: Folders, budget: list[int])
         yield f"created {new.kind} {path}{mode}{shown}"
     elif new.kind == "link":
         yield f"changed link {path} from {old.note[3:]} to {new.note[3:]}"
-    elif old.lines is None or new.lines is None:
+    elif change.action != "metadata" or old.mode == new.mode:
         yield f"changed {new.kind} {path}{_sizes(change, old, new)}"
     if old.kind and new.kind and old.mode != new.mode and new.kind != "link":
         yield f"mode of {path} {old.mode} to {new.mode}"
+    if new.kind and old.attributes != new.attributes:
+        names = {*old.attributes.items()} ^ {*new.attributes.items()}
+        listed = ", ".join(sorted({show_path(os.fsencode(name)) for name, _value in names}))
+        yield f"attributes of {path} that differ: {listed}"
     if (old.lines is not None or not old.kind) and (new.lines is not None or not new.kind):
         yield from _compare(path, old, new, budget)
 
@@ -166,6 +192,8 @@ def _describe(change: Change, below: Folders, upper: Folders, budget: list[int])
 def _sizes(change: Change, old: _Side, new: _Side) -> str:
     if new.kind != "file" or change.action == "metadata":
         return ": mode or attributes"
+    if old.lines is not None and new.lines is not None:
+        return ""
     return f" ({old.note} before, {new.note} now)"
 
 

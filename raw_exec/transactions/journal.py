@@ -32,6 +32,7 @@ from typing import Any, Final
 
 from ..errors import ConfigError
 from . import syscalls
+from .arrange import STAGING_PREFIX, is_relative
 
 __all__ = [
     "FolderStep",
@@ -348,9 +349,13 @@ def _take(text: JournalText, item: Any) -> None:
         if item["version"] != _VERSION:
             raise ValueError(f"version {item['version']!r}")
         for path, inode, staging, atime, mtime in item["roots"]:
+            _need(path.startswith("/") and staging.startswith(os.fsdecode(STAGING_PREFIX)))
+            _need("/" not in staging and _are_numbers(inode, atime, mtime))
             text.roots.append(RootRecord(os.fsdecode(_bytes(path)), inode, staging, (atime, mtime)))
     elif "slot" in item:
         old = item["old"]
+        _need_place(text, item["root"], item["path"])
+        _need(item["slot"].isdecimal() and _are_numbers(*item["new"], *(old or ())))
         text.steps.append(
             Step(
                 item["root"],
@@ -362,6 +367,9 @@ def _take(text: JournalText, item: Any) -> None:
             )
         )
     elif "folder" in item:
+        _need_place(text, item["root"], item["folder"] or "top")
+        _need(len(item["old"]) == 5 and len(item["new"]) == 3)
+        _need(_are_numbers(item["inode"], *item["old"], *item["new"]))
         text.folders.append(
             FolderStep(
                 item["root"],
@@ -373,6 +381,25 @@ def _take(text: JournalText, item: Any) -> None:
         )
     if "state" in item:
         text.state = item["state"]
+        if text.state not in (STAGING, COMMITTING, UNDOING, DONE):
+            raise ValueError(f"state {text.state!r}")
+
+
+def _need_place(text: JournalText, root: Any, path: str) -> None:
+    _need(_are_numbers(root) and 0 <= root < len(text.roots) and is_relative(_bytes(path)))
+
+
+def _need(fits: bool) -> None:
+    """Refuse a line that no commit writes, so that nothing of its journal is done.
+
+    Security: a step names places in a tree and in the private directory, and nothing else.
+    """
+    if not fits:
+        raise ValueError("a line has a value that it can't have")
+
+
+def _are_numbers(*values: Any) -> bool:
+    return all(type(value) is int for value in values)
 
 
 def _text(path: bytes) -> str:

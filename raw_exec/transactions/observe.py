@@ -24,11 +24,14 @@ from .changes import Change
 from .errors import CommitRefused
 from .folders import Folders
 
-__all__ = ["MAX_ENTRIES", "MAX_PATH_BYTES", "Walk", "kind_of", "observe"]
+__all__ = ["MAX_ENTRIES", "MAX_PATHS_BYTES", "MAX_PATH_BYTES", "Walk", "kind_of", "observe"]
 
 MAX_ENTRIES: Final = 1_000_000
 """Of one upper layer. The quota of a call's scratch bounds them further."""
 MAX_PATH_BYTES: Final = 32 * 1024
+MAX_PATHS_BYTES: Final = 32 * 1024 * 1024
+"""Of all paths together: a few long folder names make every path in them long, and none of that
+counts for the quota."""
 
 _OURS: Final = "user.overlay."
 _ESCAPED: Final = "user.overlay.overlay."
@@ -69,7 +72,7 @@ def observe(
     """
     below = os.open(root, syscalls.PATH_DIRECTORY)
     try:
-        with Folders(upper, syscalls.READ_DIRECTORY) as above, Folders(below) as under:
+        with Folders(upper, syscalls.READ_DIRECTORY, still=True) as above, Folders(below) as under:
             walk = Walk(above, under, root, started_ns, max_entries)
             walk.check_top(top_mode)
             return tuple(sorted(walk.changes(), key=lambda change: change.path))
@@ -87,6 +90,7 @@ class Walk:
         root: Its path, for messages.
         started_ns: When the call began.
         left: Entries that may still come.
+        left_bytes: Of paths that may still come.
     """
 
     above: Folders
@@ -94,6 +98,7 @@ class Walk:
     root: str
     started_ns: int
     left: int
+    left_bytes: int = MAX_PATHS_BYTES
 
     def check_top(self, mode: int | None) -> None:
         """Refuse a change of the top directory itself, which is no change of a path."""
@@ -132,6 +137,10 @@ class Walk:
             self.left -= 1
             if self.left < 0:
                 raise self._refused(b"", "more entries were changed than a commit may have")
+            self.left_bytes -= len(path)
+            if self.left_bytes < 0:
+                reason = f"the paths of what was changed have over {MAX_PATHS_BYTES} bytes together"
+                raise self._refused(b"", reason)
             yield name, path
 
     def folder(self, path: bytes) -> int:

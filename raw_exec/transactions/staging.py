@@ -79,7 +79,7 @@ class Staging:
         self._root = os.fsencode(root)
         self._root_fd = root_fd
         self._name = os.fsencode(name)
-        self._upper = Folders(upper)
+        self._upper = Folders(upper, still=True)
         self._sync_each = count <= _MAX_EACH
         self._linked: dict[tuple[int, int], bytes] = {}
         self._opened_modes: list[tuple[bytes, int]] = []
@@ -94,7 +94,8 @@ class Staging:
         self.fd = syscalls.open_at(self._root_fd, self._name, os.O_RDONLY | os.O_DIRECTORY)
         # What is made in it must not inherit access from the tree's top.
         syscalls.drop_default_acl(self.fd)
-        self._made = Folders(self.fd)
+        # What others move in it, they move with what it was made of: nothing is trusted later.
+        self._made = Folders(self.fd, still=True)
 
     def close(self) -> None:
         """Close what is open, and give directories of the upper layer their modes back."""
@@ -259,7 +260,8 @@ class Staging:
         parent, last = self._made.parent(name)
         fd = syscalls.open_at(parent, last, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            source = syscalls.open_beneath(self._upper.base, change.path, syscalls.READ_DIRECTORY)
+            upper, name_above = self._upper.parent(change.path)
+            source = syscalls.open_at(upper, name_above, syscalls.READ_DIRECTORY)
             try:
                 self._copy_xattrs(change.path, source, fd)
             finally:

@@ -13,9 +13,8 @@ from typing import Final
 import trio
 
 from ..pool import Child, ViewRoot
-from . import syscalls
 from .changes import ChangeSet
-from .errors import CommitConflict
+from .folders import open_root
 from .observe import observe
 from .observe_copy import observe_copy, read_manifest
 
@@ -118,7 +117,8 @@ class View:
             else:
                 changes = observe(upper, root.path, started_ns=self.started_ns, top_mode=root.mode)
             if changes:
-                sets.append(ChangeSet(root.path, upper, self.started_ns, changes))
+                identity = root.device, root.inode
+                sets.append(ChangeSet(root.path, upper, self.started_ns, changes, identity))
         return tuple(sets)
 
     def is_full(self) -> bool:
@@ -153,15 +153,5 @@ def _was_touched(root: ViewRoot, upper: int) -> bool:
 
 
 def _check_identity(root: ViewRoot) -> None:
-    try:
-        fd = os.open(root.path, syscalls.PATH_DIRECTORY)
-    except OSError as exc:
-        raise CommitConflict(
-            [(b"", f"the folder can't be opened any more: {exc.strerror}")], root=root.path
-        ) from exc
-    try:
-        status = os.fstat(fd)
-    finally:
-        os.close(fd)
-    if (status.st_dev, status.st_ino) != (root.device, root.inode):
-        raise CommitConflict([(b"", "the folder was replaced by another")], root=root.path)
+    with open_root(root.path, (root.device, root.inode)):
+        pass

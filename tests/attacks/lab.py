@@ -49,6 +49,7 @@ class Lab:
         runtime: Open.
         nursery: For workers that are started beside the pool.
         work: The one folder that is granted for writing.
+        on_view: Each call runs on a copy-on-write view of that folder.
     """
 
     world: World
@@ -57,15 +58,18 @@ class Lab:
     runtime: raw_exec.Runtime
     nursery: trio.Nursery
     work: Path
+    on_view: bool = False
     facts: dict[str, Any] = field(default_factory=dict)
     known: frozenset[int] = frozenset()
     sibling: psutil.Process | None = None
     spoiled: bool = False
 
-    async def call(self, tool: str, *, seconds: float, **arguments: Any) -> raw_exec.ToolResult:
+    async def call(
+        self, tool: str, *, seconds: float, dry_run: bool = False, **arguments: Any
+    ) -> raw_exec.ToolResult:
         """Dispatch one call."""
         return await self.runtime.registry.dispatch(
-            tool, arguments, cwd=self.work, timeout_seconds=seconds
+            tool, arguments, cwd=self.work, timeout_seconds=seconds, dry_run=dry_run
         )
 
     def bystander(self, language: str) -> str:
@@ -167,12 +171,15 @@ def write_package(world: World, cases: Iterable[Case]) -> list[Case]:
     return handlers
 
 
-def _config(world: World, tier: str, isolation: str, cases: list[Case]) -> raw_exec.Config:
-    plain = {"read": ["$CWD"], "write": ["$CWD"], "isolation": isolation, "tier": tier}
+def _config(
+    world: World, tier: str, isolation: str, cases: list[Case], effects: str
+) -> raw_exec.Config:
+    common = {"read": ["$CWD"], "isolation": isolation, "tier": tier, "effects": effects}
+    plain = {**common, "write": ["$CWD"]}
     profiles = {
         "plain": plain,
         "procs": {"extends": "plain", "processes": "allowed"},
-        "readonly": {"read": ["$CWD"], "isolation": isolation, "tier": tier},
+        "readonly": common,
         "proc": {"extends": "plain", "read": ["$CWD", "/proc"]},
         "net": {"extends": "plain", "network": "loopback"},
         "netprocs": {"extends": "plain", "network": "loopback", "processes": "allowed"},
@@ -199,12 +206,21 @@ def _config(world: World, tier: str, isolation: str, cases: list[Case]) -> raw_e
 
 @asynccontextmanager
 async def open_lab(
-    world: World, tier: str, isolation: str, cases: Iterable[Case]
+    world: World,
+    tier: str,
+    isolation: str,
+    cases: Iterable[Case],
+    *,
+    effects: str = "declared",
 ) -> AsyncIterator[Lab]:
-    """Open a runtime that can do exactly one tier, and let the sibling begin its call."""
+    """Open a runtime that can do exactly one tier, and let the sibling begin its call.
+
+    Args:
+        effects: Of every profile; anything but ``declared`` runs each call on a view.
+    """
     handlers = write_package(world, cases)
-    config = _config(world, tier, isolation, handlers)
-    work = world.base / f"work-{tier}-{isolation}"
+    config = _config(world, tier, isolation, handlers, effects)
+    work = world.base / f"work-{tier}-{isolation}-{effects}"
     work.mkdir(exist_ok=True)
     private = world.base / "private"
     private.mkdir(exist_ok=True)
@@ -216,7 +232,8 @@ async def open_lab(
                 config, cwd=work, simulate=TIERS[tier], cache_dir=world.base / "cache"
             ) as runtime,
         ):
-            lab = Lab(world, tier, isolation, runtime, nursery, work)
+            on_view = effects != "declared"
+            lab = Lab(world, tier, isolation, runtime, nursery, work, on_view)
             try:
                 await _check_tier(lab)
                 await _begin(lab, nursery)

@@ -29,11 +29,13 @@ class LabThread:
 
     Args:
         world: The fixture set.
+        effects: Of every profile.
     """
 
-    def __init__(self, world: World, tier: str, isolation: str) -> None:
+    def __init__(self, world: World, tier: str, isolation: str, effects: str = "declared") -> None:
         self.missing: str | None = None
         self._world, self._tier, self._isolation = world, tier, isolation
+        self._effects = effects
         self._now: _Task | None = None
         self._numbers = itertools.count()
         self._todo: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
@@ -77,7 +79,9 @@ class LabThread:
                     self._now = self._todo.get()
 
     async def _serve(self) -> None:
-        async with open_lab(self._world, self._tier, self._isolation, CASES) as lab:
+        async with open_lab(
+            self._world, self._tier, self._isolation, CASES, effects=self._effects
+        ) as lab:
             while self._now is not None and not lab.broken:
                 number, case = self._now
                 self._done.put((number, await run_case(lab, case)))
@@ -91,9 +95,11 @@ def _single(exc: BaseException) -> BaseException:
 
 
 @contextmanager
-def open_lab_thread(world: World, tier: str, isolation: str) -> Iterator[LabThread]:
+def open_lab_thread(
+    world: World, tier: str, isolation: str, effects: str = "declared"
+) -> Iterator[LabThread]:
     """Open a lab; it is closed at the end."""
-    thread = LabThread(world, tier, isolation)
+    thread = LabThread(world, tier, isolation, effects)
     try:
         yield thread
     finally:

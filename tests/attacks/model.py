@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from raw_exec import ToolResult
 
-__all__ = ["ISOLATIONS", "REFUSALS", "TIERS", "Case", "Check", "Gap", "Ran", "denied"]
+__all__ = ["EFFECTS", "ISOLATIONS", "REFUSALS", "TIERS", "Case", "Check", "Gap", "Ran", "denied"]
 
 TIERS: Mapping[str, tuple[str, ...]] = {
     "baseline": ("no-userns", "no-cgroup"),
@@ -29,6 +29,7 @@ TIERS: Mapping[str, tuple[str, ...]] = {
 """Tier to what the launcher has to treat as missing."""
 
 ISOLATIONS = ("pooled", "fresh")
+EFFECTS = ("declared", "observed", "enforced")
 
 
 @dataclass(slots=True)

@@ -208,7 +208,9 @@ def _descriptors(lab: Lab) -> Counter[str]:
         except OSError:
             continue  # the listing's own
         kind = re.sub(r"[0-9]+", "", link)
-        found["scratch" if "/scratch" in link else kind] += 1
+        # A view's scratch is mounted nowhere here, so its descriptor leads to a root of its own.
+        scratch = "/scratch" in link or (lab.on_view and link == "/")
+        found["scratch" if scratch else kind] += 1
     stats = lab.runtime.statistics()
     # A worker that died while idle is noticed when a call would take it: until then its
     # pipes are open, and its pidfd is not.

@@ -124,6 +124,13 @@ async def _attack(lab: Lab, case: Case) -> Ran:
 
 async def _call(lab: Lab, case: Case, ran: Ran, arguments: Mapping[str, Any]) -> None:
     result = await lab.call(case.tool, seconds=case.timeout, w=lab.facts, **arguments)
+    if lab.on_view and result.code == "commit_refused":
+        # What it left must not be committed, which takes its report with it: told once more.
+        if result.committed is not False:
+            ran.late.append(f"U5: committed is {result.committed} after commit_refused")
+        result = await lab.call(
+            case.tool, seconds=case.timeout, dry_run=True, w=lab.facts, **arguments
+        )
     ran.results.append(result)
 
 

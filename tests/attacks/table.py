@@ -31,7 +31,7 @@ from tests.attacks.corpus import CASES, EXCLUDED  # noqa: E402
 from tests.attacks.fixtures import World, open_world  # noqa: E402
 from tests.attacks.gaps import GAPS  # noqa: E402
 from tests.attacks.lab import TierMissing, open_lab  # noqa: E402
-from tests.attacks.model import ISOLATIONS, TIERS, Case  # noqa: E402
+from tests.attacks.model import EFFECTS, ISOLATIONS, TIERS, Case  # noqa: E402
 from tests.attacks.runner import Verdict, run_case  # noqa: E402
 
 __all__ = ["UserCommand", "main", "ordinary_user_command"]
@@ -44,6 +44,12 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Run the attack suite and print a table.")
     parser.add_argument("--tier", choices=TIERS, action="append", help="only this tier")
     parser.add_argument("--isolation", choices=ISOLATIONS, action="append")
+    parser.add_argument(
+        "--effects",
+        choices=EFFECTS,
+        default="declared",
+        help="of every profile; on a view only what runs on one: tiers above baseline, fresh",
+    )
     parser.add_argument("--case", action="append", help="only ids that begin so")
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
     parser.add_argument("--failures", action="store_true", help="print only what is not contained")
@@ -145,12 +151,20 @@ class Table:
         return status
 
 
-def run_column(world: World, tier: str, isolation: str, cases: list[Case], table: Table) -> None:
+def run_column(
+    world: World,
+    tier: str,
+    isolation: str,
+    cases: list[Case],
+    table: Table,
+    *,
+    effects: str = "declared",
+) -> None:
     """Run cases on one tier and isolation; open another lab after a case that broke one."""
     todo = deque(cases)
 
     async def run() -> None:
-        async with open_lab(world, tier, isolation, CASES) as lab:
+        async with open_lab(world, tier, isolation, CASES, effects=effects) as lab:
             while todo and not lab.broken:
                 start = time.perf_counter()
                 verdict = await run_case(lab, todo.popleft())
@@ -207,13 +221,18 @@ def main(argv: list[str] | None = None) -> int:
         for case in CASES
         if not options.case or any(case.id.startswith(start) for start in options.case)
     ]
+    tiers, isolations = options.tier or TIERS, options.isolation or ISOLATIONS
+    if options.effects != "declared":
+        # A view takes a mount namespace, and belongs to one call.
+        tiers, isolations = [tier for tier in tiers if tier != "baseline"], ["fresh"]
+        chosen = [case for case in chosen if not case.once]
     table = Table(as_json=options.json, only_failures=options.failures)
     with _temporary() as folder, open_world(folder) as world:
-        for tier in options.tier or TIERS:
-            for isolation in options.isolation or ISOLATIONS:
+        for tier in tiers:
+            for isolation in isolations:
                 cases = [c for c in chosen if c.runs_on(tier, first=not table.totals)]
                 if tier not in table.missing:
-                    run_column(world, tier, isolation, cases, table)
+                    run_column(world, tier, isolation, cases, table, effects=options.effects)
     return table.finish()
 
 

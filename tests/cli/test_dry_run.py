@@ -48,6 +48,7 @@ def test_a_dry_run_shows_changes_and_commits_nothing(notes, raw):
         "Appended 7 bytes to notes.txt",
         "dry run: 1 change to files, none committed",
         f"  write    {notes.work / 'notes.txt'} (file)",
+        "changed file notes.txt",
         "--- a/notes.txt",
         "+++ b/notes.txt",
         "@@ -1,1 +1,2 @@",

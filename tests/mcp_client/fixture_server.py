@@ -64,6 +64,7 @@ TOOLS = [
     *(tool(name) for name in ("work", "orphan", "half", "flood", "ask", "sample", "noise", "nan")),
     *(tool(name) for name in ("deaf", "slow", "bad_image", "change", "meddle", "pid", "roots")),
     tool("big", {"type": "object", "properties": {"bytes": {"type": "integer"}}}),
+    tool("blocks", {"type": "object", "properties": {"count": {"type": "integer"}}}),
     tool("read", {"type": "object", "properties": {"path": {"type": "string"}}}),
     tool("connect", {"type": "object", "properties": {"port": {"type": "integer"}}}),
     tool("tree", TREE),
@@ -191,6 +192,8 @@ def call(ident: Any, name: str, args: dict[str, Any], token: Any) -> dict[str, A
         return text("flooded")
     if name == "big":
         return text("y" * args["bytes"])
+    if name == "blocks":
+        return {"content": [{"type": "text", "text": "x"}] * args["count"]}
     if name == "noise":
         with LOCK:
             sys.stdout.write("listening on stdout\x07\n{not json}\n\n")
@@ -246,6 +249,8 @@ def list_tools(params: dict[str, Any]) -> dict[str, Any]:
         at = int(params.get("cursor", "0"))
         return {"tools": [tool(f"t{at}")], "nextCursor": str(at + 1)}
     listed = [*TOOLS, *(BAD_TOOLS if "bad-tools" in FAULTS else ())]
+    if "tells-env" in FAULTS:
+        listed = [{**TOOLS[0], "description": "uses " + os.environ["TOKEN"]}, *TOOLS[1:]]
     if "other-echo" in FAULTS:
         listed = [tool("echo", {**TEXT, "title": "another"}), *TOOLS[1:]]
     at = int(params.get("cursor", "0"))

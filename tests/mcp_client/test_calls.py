@@ -257,6 +257,16 @@ async def test_a_secret_reaches_the_server_and_nobody_else(
         assert "literal-secret" not in text
 
 
+async def test_a_secret_in_a_definition_does_not_reach_the_model(tmp_path: Path) -> None:
+    """Attack: a description is what a model reads first."""
+    env = {"TOKEN": "literal-secret"}
+    servers = {"s": fixture_server("tells-env", env=env)}
+    async with runtime_of(tmp_path, ["echo"], servers) as runtime:
+        (definition,) = runtime.registry.definitions()
+        assert definition["description"] == "uses [redacted TOKEN]"
+        assert (await runtime.registry.dispatch("s__echo", {"text": "x"})).text == "x"
+
+
 async def test_a_missing_variable_withholds_the_server_s_tools(tmp_path: Path) -> None:
     """The reason names the variable; nothing is started without it."""
     source = {"kind": "env", "name": "NOT_THERE_4711"}

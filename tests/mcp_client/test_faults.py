@@ -185,6 +185,16 @@ async def test_a_result_of_31_megabytes(tmp_path: Path) -> None:
         assert cut.usage["truncated_bytes"] == size - 8192
 
 
+async def test_a_result_of_very_many_blocks(tmp_path: Path) -> None:
+    """Refused by their number, whatever the size; as many as any tool may return are fine."""
+    async with runtime_of(tmp_path, ["blocks"]) as runtime:
+        for count in (1025, 200_000):
+            refused = await runtime.registry.dispatch("s__blocks", {"count": count})
+            assert (refused.code, "1024 blocks" in refused.text) == ("invalid_result", True)
+        fine = await runtime.registry.dispatch("s__blocks", {"count": 1000})
+        assert not fine.is_error
+
+
 async def test_progress_renews_the_idle_time_and_nothing_renews_the_whole(tmp_path: Path) -> None:
     """A token is always sent; silence ends a call, and so does taking too long."""
     servers = {

@@ -17,6 +17,7 @@ from raw_exec.config import McpServer, describe_config
 from raw_exec.errors import ConfigError
 from raw_exec.manifest.tool import TOOL_NAME
 from raw_exec.mcp_client.logs import ErrorTail, Secrets, StrayLines, last_line
+from raw_exec.mcp_client.pipes import MAX_BLOCKS, _read_large
 from raw_exec.mcp_client.program import find_server_program
 from raw_exec.tools.mcp import mcp_names
 from tests.mcp_client.support import mcp_config
@@ -198,6 +199,60 @@ def test_the_end_of_standard_error_is_kept_and_cleaned() -> None:
     finally:
         os.close(reader)
         os.close(writer)
+
+
+def test_a_secret_is_found_as_servers_print_it() -> None:
+    """In JSON, escaped or not, and line by line."""
+    secrets = Secrets()
+    key = 'begin "quoted" \\ é\nsecond line of it\nend'
+    secrets.add("KEY", key, literal=False)
+    for ascii_only in (True, False):
+        text = json.dumps({"env": {"KEY": key}}, ensure_ascii=ascii_only)
+        assert secrets.clean(text) == '{"env": {"KEY": "[redacted KEY]"}}'
+    assert secrets.clean("second line of it") == "[redacted KEY]"
+    assert secrets.clean("end of it") == "end of it"
+
+
+@pytest.mark.parametrize("left", [4, 10, len(SECRET) - 1])
+def test_a_secret_that_was_cut_is_taken_out_too(left: int) -> None:
+    """Attack: print it so that a bound of ours falls into the middle of it."""
+    secrets = Secrets()
+    secrets.add("KEY", SECRET, literal=True)
+    secrets.add("OTHER", "unrelated-thing", literal=True)
+    assert secrets.clean_cut(f"{SECRET[-left:]} rest", start=True) == "[redacted KEY] rest"
+    assert secrets.clean_cut(f"said {SECRET[:left]}", end=True) == "said [redacted KEY]"
+    assert secrets.clean_cut(f"said {SECRET[:left]}") == f"said {SECRET[:left]}"
+    assert secrets.clean_cut("nothing of it", start=True, end=True) == "nothing of it"
+    stray = StrayLines()
+    stray.add(SECRET.encode() * 1000)
+    shown = stray.describe(secrets) or ""
+    assert SECRET[:8] not in shown
+    reader, writer = os.pipe2(os.O_NONBLOCK)
+    try:
+        tail = ErrorTail(reader, 2 * len(SECRET) + left)
+        os.write(writer, SECRET.encode() * 10)
+        tail.drain()
+        assert tail.text(secrets).endswith("…\n" + "[redacted KEY]" * 3)
+    finally:
+        os.close(reader)
+        os.close(writer)
+
+
+def test_of_very_many_blocks_only_enough_are_kept_to_refuse_them() -> None:
+    """Attack: a million blocks of a few bytes hold up every other call while each is looked at."""
+    for blocks, kept in ((MAX_BLOCKS, MAX_BLOCKS), (200_000, MAX_BLOCKS + 1)):
+        result = {
+            "content": [{"type": "text", "text": "x"}] * blocks,
+            "structuredContent": {"a": 1},
+        }
+        message = _read_large(json.dumps({"jsonrpc": "2.0", "id": 1, "result": result}).encode())
+        assert (message.id, len(message.result["content"])) == (1, kept)
+        assert message.result["structuredContent"] == {"a": 1}
+    request = _read_large(b'{"jsonrpc": "2.0", "id": "s1", "method": "ping"}')
+    assert request.method == "ping"
+    for wrong in (b"[]", b"{", b'{"jsonrpc": "1.0", "id": 1, "result": {}}'):
+        with pytest.raises(ValueError, match=r"."):
+            _read_large(wrong)
 
 
 def test_stray_lines_are_counted_and_few_are_shown() -> None:

@@ -173,11 +173,25 @@ def test_a_declared_path_also_covers_where_a_link_leads(lab: Lab) -> None:
     assert bare(lab, found, "delete link/x") == []
 
 
+@pytest.mark.parametrize("absolute", [False, True])
+def test_a_link_needs_that_its_target_may_be_written(lab: Lab, absolute: bool) -> None:
+    """Else one call makes a link of the name that it may write, and the next writes through it."""
+    (lab.root / "secret").write_text("s")
+    (lab.root / "notes").mkdir()
+    target = str(lab.root / "secret") if absolute else "../secret"
+    found = lab.run(f"os.symlink({target!r}, 'notes/a')")
+    assert bare(lab, found, "write notes/a") == ["create notes/a"]
+    assert bare(lab, found, "write secret") == ["create notes/a"]
+    assert bare(lab, found, "write notes/a", "write secret") == []
+    assert not_done([found], effects(lab, "write notes/a", "write secret"), str(lab.root)) == ()
+
+
 def test_a_link_that_the_call_made_itself_covers_nothing(lab: Lab) -> None:
     """Attack: what a declared name leads to is looked up in the tree, not in the view."""
     lab.write("d/x")
     found = lab.run("os.symlink('d', 'link'); open('link/x', 'w').write('new')")
-    assert bare(lab, found, "write link/x", "write link") == ["write d/x"]
+    assert bare(lab, found, "write link/x", "write link") == ["write d/x", "create link"]
+    assert bare(lab, found, "write link/x", "write link", "write d") == ["write d/x"]
 
 
 def test_paths_are_matched_by_whole_names(lab: Lab) -> None:

@@ -43,6 +43,7 @@ def test_each_kind_of_change_is_told(lab: Lab) -> None:
         "changed file bin (3 bytes, binary before, 4 bytes, binary now)",
         "deleted directory d, with all that was in it",
         "created directory empty mode 755",
+        "changed file end",
         "--- a/end",
         "+++ b/end",
         "@@ -1,1 +1,1 @@",
@@ -64,6 +65,7 @@ def test_each_kind_of_change_is_told(lab: Lab) -> None:
         "+hello",
         "created link new-link -> x",
         "replaced directory r, with all that was in it",
+        "changed file text",
         "--- a/text",
         "+++ b/text",
         "@@ -1,3 +1,3 @@",
@@ -111,11 +113,38 @@ def test_control_characters_of_names_and_lines_are_escaped(lab: Lab, text: str) 
         assert not line.startswith("--- fake")
 
 
+def test_a_line_of_a_file_is_not_taken_for_the_head_of_another(lab: Lab) -> None:
+    """Attack: ``-- a/x`` and ``++ b/x`` look like a head once they have their marks."""
+    lab.write("f", "-- a/safe\n")
+    found = lab.run("open('f', 'w').write('++ b/safe\\n')")
+    lines = shown(found)
+    assert lines[:3] == ["changed file f", "--- a/f", "+++ b/f"]
+    assert lines[4:] == ["--- a/safe", "+++ b/safe"]
+    assert sum(line.startswith("changed file ") for line in lines) == 1
+
+
+def test_attributes_are_told_beside_content_and_alone(lab: Lab) -> None:
+    """Attack: what is committed with a file, and is in none of its lines."""
+    for name in ("both", "alone"):
+        lab.write(name, "old\n")
+    found = lab.run(
+        """
+        open('both', 'w').write('new\\n'); open('made', 'w').close(); os.mkdir('folder')
+        for name in ('both', 'alone', 'made', 'folder'):
+            os.setxattr(name, 'user.told', b'x')
+        """
+    )
+    lines = shown(found)
+    for name in ("both", "alone", "made", "folder"):
+        assert f"attributes of {name} that differ: user.told" in lines
+    assert "changed file alone: mode or attributes" in lines
+
+
 def test_a_change_that_looks_the_same_escaped_is_still_shown(lab: Lab) -> None:
     """Attack: a real control character where the file had its escaped form."""
     lab.write("f", "a\\x0db\n")
     found = lab.run("open('f', 'w', newline='').write('a\\rb\\n')")
-    assert shown(found)[2:] == ["@@ -1,1 +1,1 @@", "-a\\x0db", "+a\\x0db"]
+    assert shown(found)[3:] == ["@@ -1,1 +1,1 @@", "-a\\x0db", "+a\\x0db"]
 
 
 def test_long_text_is_cut_with_a_mark(lab: Lab) -> None:
@@ -147,10 +176,10 @@ def test_files_that_are_costly_to_compare_are_shown_as_replaced(lab: Lab) -> Non
         "open('f', 'w').writelines(lines[:1] + lines[:0:-1])"
     )
     lines = shown(found, 1_000_000)
-    assert lines[:4] == ["--- a/f", "+++ b/f", "@@ -1,8001 +1,8001 @@", "-first"] or lines[2:5] == [
+    assert lines[3:5] == ["@@ -1,8001 +1,8001 @@", "-first"] or lines[3:6] == [
         "@@ -1,8001 +1,8001 @@", "-first", "-0",
     ]  # fmt: skip
-    assert len(lines) == 3 + 2 * 8001
+    assert len(lines) == 4 + 2 * 8001
 
 
 def test_trees_are_named_when_there_are_several(lab: Lab) -> None:

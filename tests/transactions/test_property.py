@@ -127,6 +127,11 @@ def exact_effects(
         if needed:
             written.add(path)
             out.append(("write", path, True))
+    for path in written & {path for path in after if stat.S_ISLNK(after[path][0])}:
+        target = os.path.normpath(os.path.join(os.path.dirname(path), after[path][3]))
+        if not any(item[:2] == ("write", target) for item in out):
+            # A declared link may lead there as well, so this one can be missed.
+            out.append(("write", target, False))
     effects = [
         {"operation": operation, "path": os.path.join(str(root), os.fsdecode(path))}
         for operation, path, _needed in out

@@ -12,6 +12,7 @@ from raw_exec.transactions.observe_copy import observe_copy, parse_manifest
 from tests.transactions.view_cases import CASES
 from tests.transactions.world import open_world, tree
 from toolbox import footprint
+from workers.launcher.copytree import content_sum
 
 ALSO = {"copy_bytes": 4 << 20}
 SAME = (
@@ -71,6 +72,36 @@ async def test_a_view_is_mounted_where_it_can_be(tmp_path: Path) -> None:
         assert (told.code, told.committed) == (None, True), told
 
 
+def _sum(path: Path) -> int:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        return content_sum(fd)
+    finally:
+        os.close(fd)
+
+
+async def test_what_is_written_through_a_mapping_is_a_change(tmp_path: Path) -> None:
+    """Attack on the truth: read a page of a mapping, then write it; no time tells of it."""
+    code = """
+import mmap
+for name in ('small', 'large', 'only-read'):
+    with open(name, 'r+b') as file, mmap.mmap(file.fileno(), 0) as pages:
+        seen = [pages[at] for at in range(0, len(pages), 4096)]
+        if name != 'only-read':
+            pages[-3:] = b'XYZ'
+"""
+    async with open_world(tmp_path, also=ALSO, simulate=("no-overlay",)) as world:
+        world.fill(small="old text", **{"only-read": "kept" * 5000})
+        with (world.ws / "large").open("wb") as file:
+            file.write(b"begin")
+            file.truncate(3_000_000)
+        told = await world.run("observed", code)
+        assert world.changes(told) == {"small": ("write", "file"), "large": ("write", "file")}
+        assert told.committed
+        assert (world.ws / "small").read_text() == "old tXYZ"
+        assert (world.ws / "large").read_bytes() == b"begin" + bytes(2_999_992) + b"XYZ"
+
+
 def test_a_copy_is_compared_with_what_was_copied(tmp_path: Path) -> None:
     """Made, gone, replaced by another kind; what came below since is not taken for removed."""
     below, copy = tmp_path / "below", tmp_path / "copy"
@@ -80,8 +111,8 @@ def test_a_copy_is_compared_with_what_was_copied(tmp_path: Path) -> None:
             (folder / name).write_text("text")
     listed = {}
     for path in sorted(copy.rglob("*")):
-        kind = "d" if path.is_dir() else "f"
-        listed[str(path.relative_to(copy))] = f"{kind}{path.stat().st_ctime_ns}"
+        kind, told = ("d", 0) if path.is_dir() else ("f", _sum(path))
+        listed[str(path.relative_to(copy))] = f"{kind}{path.stat().st_ctime_ns} {told}"
     data = b"\0".join(f"{head} {path}".encode() for path, head in listed.items())
     (below / "theirs").write_text("made by somebody else")
     (below / "same").write_text("changed by somebody else")

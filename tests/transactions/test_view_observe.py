@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,8 @@ from raw_exec.transactions.observe import observe
 from raw_exec.transactions.view import View
 from requires import require
 
-SOON = time.time_ns() + 10**12
+NEVER = 2**62
+"""A time that nothing is stamped with: whatever was changed was changed before the call."""
 
 
 class Layers:
@@ -33,7 +33,7 @@ class Layers:
         except OSError as exc:
             require("xattr", False, f"no user attributes here: {exc}")
 
-    def changes(self, started_ns: int = SOON, **options: object) -> list[Change]:
+    def changes(self, started_ns: int = NEVER, **options: object) -> list[Change]:
         return list(observe(self.fd, str(self.below), started_ns=started_ns, **options))  # type: ignore[arg-type]
 
 
@@ -138,7 +138,7 @@ def test_a_view_of_a_folder_that_was_replaced_is_a_conflict(layers: Layers) -> N
 
     def view(inode: int) -> View:
         root = ViewRoot(str(layers.below), "upper", status.st_dev, inode, mode, False)
-        return View((root,), [os.dup(layers.fd)], SOON)
+        return View((root,), [os.dup(layers.fd)], NEVER)
 
     found = view(status.st_ino)
     (changes,) = found.change_sets()

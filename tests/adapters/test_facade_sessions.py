@@ -19,7 +19,7 @@ from toolbox import write_config
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
-TODO = "builtin/todo#todo"
+LIST = "builtin/todo#todo"
 ITEMS = {"mode": "replace", "todos": [{"label": "A", "status": "done"}, {"label": "B"}]}
 ASKED = {
     "questions": [
@@ -81,13 +81,13 @@ def test_an_asyncio_program_sees_panels_and_answers_questions(
             runtime.open_session("s", on_panel=show) as session,
         ):
             assert not (await session.dispatch("todo", ITEMS)).is_error
-            action = await session.resolve_action(TODO, "clear_done")
+            action = await session.resolve_action(LIST, "clear_done")
             cleared = await session.run_action(action)
             assert isinstance(cleared, raw_exec.ToolResult)
             assert _labels(cleared) == ["B"]
             await last.wait()
             (view,) = await session.panels()
-            assert (view.revision, await session.panel(TODO)) == (2, view)
+            assert (view.revision, await session.panel(LIST)) == (2, view)
             asked = await session.dispatch("ask_user", ASKED)
             assert asked.content[0]["value"] == {"status": "answered", "answers": ANSWERS}
             assert await session.questions() == ()
@@ -117,12 +117,12 @@ def test_a_plain_program_sees_panels_and_answers_questions(
         runtime.open_session("s", on_panel=show) as session,
     ):
         assert not session.dispatch("todo", ITEMS).is_error
-        cleared = session.run_action(session.resolve_action(TODO, "clear_done"))
+        cleared = session.run_action(session.resolve_action(LIST, "clear_done"))
         assert isinstance(cleared, raw_exec.ToolResult)
         assert _labels(cleared) == ["B"]
         assert last.wait(60)
         (view,) = session.panels()
-        assert (view.revision, session.panel(TODO)) == (2, view)
+        assert (view.revision, session.panel(LIST)) == (2, view)
         asked = session.dispatch("ask_user", ASKED)
         assert asked.content[0]["value"] == {"status": "answered", "answers": ANSWERS}
         assert session.questions() == ()

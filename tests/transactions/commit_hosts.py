@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import struct
 import sys
 from pathlib import Path
 
@@ -27,6 +28,14 @@ def mount(source: str, target: Path, kind: str, flags: int = 0, options: str = "
     if libc.mount(*words, ctypes.c_ulong(flags), options.encode()) != 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code), str(target))
+
+
+def drop_capabilities() -> None:
+    """Be held by permissions from here on, whoever this process is."""
+    header = struct.pack("=Ii", 0x20080522, 0)
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.capset(header, bytes(24)) != 0:
+        raise OSError(ctypes.get_errno(), "capset")
 
 
 class World:
@@ -80,6 +89,16 @@ def read_only_disk(world: World) -> None:
     mount("none", world.disk, "none", READ_ONLY | REMOUNT | BIND)
     assert "read-only" in world.refused(change("x", "create"))
     mount("none", world.disk, "none", REMOUNT | BIND)
+    assert world.refused(change("x", "create")) == ""
+
+
+def folder_without_permission(world: World) -> None:
+    """And the same folder once it may be written again."""
+    world.put("x")
+    drop_capabilities()
+    world.root.chmod(0o500)
+    assert "may not be written" in world.refused(change("x", "create"))
+    world.root.chmod(0o700)
     assert world.refused(change("x", "create")) == ""
 
 
@@ -150,8 +169,8 @@ def device_in_the_layer(world: World) -> None:
 CASES = {
     case.__name__: case
     for case in (
-        full_disk, read_only_disk, nested_mounts, bind_of_the_same_file_system, container_image,
-        device_in_the_layer,
+        full_disk, read_only_disk, folder_without_permission, nested_mounts,
+        bind_of_the_same_file_system, container_image, device_in_the_layer,
     )
 }  # fmt: skip
 

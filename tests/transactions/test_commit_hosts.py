@@ -22,7 +22,7 @@ HERE = Path(__file__).parent
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_a_host_that_refuses(name: str, tmp_path: Path) -> None:
-    """Item 6: nested mounts, a full and a read-only disk; each says what it shows."""
+    """Nested mounts, a full and a read-only disk; each says what it shows."""
     require("userns", not has_views(), has_views())
     command = ["unshare", "-Urm", sys.executable, str(HERE / "commit_hosts.py"), name]
     done = subprocess.run(
@@ -33,7 +33,7 @@ def test_a_host_that_refuses(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_100_000_small_files_are_committed_and_removed_again(memory_folder: Path) -> None:
-    """Item 6."""
+    """A folder that is new, or goes, is one rename with all that is in it."""
     require("userns", not has_views(), has_views())
     lab = Lab(memory_folder / "lab")
     lab.write("kept/old")

@@ -136,7 +136,7 @@ ROWS: dict[str, tuple[str, list[str], list[tuple[list[str], list[str]]]]] = {
 
 @pytest.mark.parametrize("name", ROWS)
 def test_changes_are_covered_by_just_these_effects(lab: Lab, name: str) -> None:
-    """Item 1: each effect of a full set is needed, and others don't help."""
+    """Each effect of a full set is needed, and others don't help."""
     for path in TREE:
         lab.write(path, path)
     source, full, rows = ROWS[name]
@@ -150,7 +150,7 @@ def test_changes_are_covered_by_just_these_effects(lab: Lab, name: str) -> None:
 
 
 def test_a_tool_without_effects_may_change_nothing(lab: Lab) -> None:
-    """Item 1."""
+    """Nothing declared covers nothing."""
     lab.write("a")
     found = lab.run("open('a', 'a').close(); open('n', 'w').close()")
     for nothing in (None, {}, {"files": []}, {"files": "no list"}, {"files": [3, {}]}):
@@ -217,7 +217,7 @@ def test_names_that_are_no_text_are_never_covered_by_accident(lab: Lab) -> None:
 
 
 def test_what_was_declared_and_not_done_is_told(lab: Lab) -> None:
-    """Item 1: drift in the other direction."""
+    """Drift in the other direction."""
     for path in TREE:
         lab.write(path, path)
     found = lab.run("open('a', 'w').write('n'); open('b', 'a').close(); os.unlink('d/x')")

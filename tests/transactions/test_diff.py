@@ -21,7 +21,7 @@ def shown(found: ChangeSet, max_bytes: int = 100_000) -> list[str]:
 
 
 def test_each_kind_of_change_is_told(lab: Lab) -> None:
-    """Item 4: text as a diff, everything else as a line."""
+    """Text as a diff, everything else as a line."""
     for path, content in {
         "text": "one\ntwo\nthree\n", "gone": "bye\n", "mode": "m\n", "bin": "a\0b", "d/x": "x\n",
         "r/y": "y\n", "end": "no newline",

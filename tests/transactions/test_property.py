@@ -147,7 +147,7 @@ def exact_effects(
 def test_a_committed_view_is_what_the_script_makes_itself(
     memory_folder: Path, tree: list[Any], script: list[Any]
 ) -> None:
-    """Item 6: ``observed`` and ``enforced``, for any tree and any script."""
+    """``observed`` and ``enforced``, for any tree and any script."""
     require("userns", not has_views(), has_views())
     base = Path(tempfile.mkdtemp(dir=memory_folder))
     lab = Lab(base)

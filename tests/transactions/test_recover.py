@@ -73,7 +73,7 @@ def points(folder: Path, mode: str) -> dict[str, Any]:
 def test_a_commit_and_a_recovery_may_be_killed_before_any_system_call(
     memory_folder: Path,
 ) -> None:
-    """Item 6: exactly old, with every time, or exactly new; and never old after new."""
+    """Exactly old, with every time, or exactly new; and never old after new."""
     found = points(memory_folder, "kill")
     assert found["wrong"] == {}
     assert found["ordered"]
@@ -240,7 +240,7 @@ def test_a_state_directory_of_somebody_else_is_not_trusted(lab: Lab) -> None:
 async def test_a_runtime_recovers_before_its_first_call_and_says_so(
     lab: Lab, die_at: Callable[[str, int], None], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Item 3: a supervisor killed in the middle finishes or undoes at the next start."""
+    """A supervisor killed in the middle finishes or undoes at the next start."""
     lab.write("a")
     lab.run("open('a', 'w').write('mine')")
     interrupt(lab, die_at, "exchange", 1)

@@ -73,7 +73,8 @@ class MissingTool:
     detail: Mapping[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        return f"{self.identity} is withheld: {self.reason}"
+        hint = f" ({self.hint})" if self.hint else ""
+        return f"{self.identity} is withheld: {self.reason}{hint}"
 
 
 def split_ref(ref: str) -> tuple[str, str]:

@@ -392,9 +392,11 @@ def test_without_the_sdk_the_reason_says_what_to_install(
 
     async def main() -> Any:
         async with raw_exec.open_runtime(config, cwd=tmp_path) as runtime:
-            return await runtime.registry.dispatch("s__echo", {})
+            (warning,) = runtime.warnings
+            return warning, await runtime.registry.dispatch("s__echo", {})
 
-    result = trio.run(main)
+    warning, result = trio.run(main)
+    assert warning.endswith("mcp is not installed (pip install 'raw-exec[mcp]')")
     assert result.code == "mcp_unavailable"
     assert "mcp is not installed" in result.text
     assert result.hints == ("pip install 'raw-exec[mcp]'",)

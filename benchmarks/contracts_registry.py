@@ -6,6 +6,7 @@ import json
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,7 @@ _OPERATOR = Principal.operator()
 _BATCH = 2_000
 
 
+@dataclass(frozen=True, slots=True)
 class BuiltRegistry:
     """A filled database and a key of a member.
 
@@ -51,10 +53,9 @@ class BuiltRegistry:
         tools: How many there are.
     """
 
-    def __init__(self, path: Path, token: str, tools: int) -> None:
-        self.path = path
-        self.token = token
-        self.tools = tools
+    path: Path
+    token: str
+    tools: int
 
 
 def tool_name(number: int) -> str:
@@ -142,7 +143,8 @@ def _fill(session: Session, tools: int) -> None:
             for number in numbers
         ]
         session.execute(insert(ToolRow), entries)
-        versions = [_version_row(number, index, at) for number in numbers for index in range(5)]
+        places = range(len(VERSIONS))
+        versions = [_version_row(number, index, at) for number in numbers for index in places]
         session.execute(insert(ToolVersionRow), versions)
 
 

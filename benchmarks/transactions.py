@@ -6,13 +6,11 @@ import json
 import os
 import shutil
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import trio
 
-from raw_exec import Runtime
 from raw_exec.transactions.changes import Change, ChangeSet
 from raw_exec.transactions.commit import commit
 
@@ -50,11 +48,11 @@ async def run(bench: Bench, section: Section) -> None:
     await trio.to_thread.run_sync(_fill, large.cwd, _MANY)
     await trio.to_thread.run_sync(_fill, view.cwd, 10)
     async with (
-        _opened(bench, plain, 0) as in_place,
-        _opened(bench, view, 0) as on_view,
-        _opened(bench, large, 0) as on_large,
-        _opened(bench, plain, 1) as in_place_spared,
-        _opened(bench, view, 1) as on_view_spared,
+        open_bench_runtime(bench, plain, spares=0) as in_place,
+        open_bench_runtime(bench, view, spares=0) as on_view,
+        open_bench_runtime(bench, large, spares=0) as on_large,
+        open_bench_runtime(bench, plain, spares=1) as in_place_spared,
+        open_bench_runtime(bench, view, spares=1) as on_view_spared,
     ):
         found = (await on_view.launcher.capabilities())["overlay"]
         if not found["works"]:
@@ -98,12 +96,6 @@ def _fill(folder: Path, count: int) -> None:
         os.close(os.open(folder / f"d{number // 1000}" / f"f{number}", os.O_CREAT | os.O_WRONLY))
 
 
-@asynccontextmanager
-async def _opened(bench: Bench, space: Workspace, spares: int) -> AsyncIterator[Runtime]:
-    async with open_bench_runtime(bench, space, spares=spares) as runtime:
-        yield runtime
-
-
 def _commits(home: Path) -> list[Contestant]:
     """Return contestants that bring the same new files into an empty folder."""
     source = home / "source"
@@ -138,7 +130,7 @@ def _commits(home: Path) -> list[Contestant]:
     ]
 
 
-def _emptied(target: Path, work) -> Round:  # type: ignore[no-untyped-def]
+def _emptied(target: Path, work: Callable[[], None]) -> Round:
     """Time ``work`` on an empty folder; making it empty again is not timed."""
 
     def once() -> float:

@@ -6,17 +6,18 @@ import atexit
 import gc
 import os
 import shutil
-import subprocess
 import tempfile
 from pathlib import Path
 
 import pytest
 
+from foreign import npm_packages
+
 # Fixtures, found by name: here, so that every folder shares one server.
 from postgres import new_postgres_url, postgres_server, postgres_url  # noqa: F401
 from raw_exec.errors import WorkerError
 from raw_exec.pool import find_node
-from requires import require, require_node
+from requires import require
 
 
 def _put_node_on_path() -> None:
@@ -59,20 +60,7 @@ def shared() -> Path:
 @pytest.fixture(scope="session")
 def npm() -> Path:
     """Return ``tests/npm`` with the packages of its lock file, which are installed when missing."""
-    require_node()
-    folder = Path(__file__).parent / "npm"
-    if not (folder / "node_modules" / ".package-lock.json").exists():
-        command = shutil.which("npm")
-        require("npm", command is not None, "npm is not installed")
-        done = subprocess.run(
-            [str(command), "ci", "--ignore-scripts"],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=110,
-        )
-        require("npm", done.returncode == 0, f"npm ci failed: {done.stderr[-500:]}")
-    return folder
+    return npm_packages(Path(__file__).parent / "npm")
 
 
 @pytest.fixture(autouse=True)

@@ -1,17 +1,18 @@
-"""Programs that nobody here wrote, from PyPI, each installed into an environment of its own."""
+"""Programs that nobody here wrote: from PyPI in an environment each, from npm by a lock file."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from requires import require
+from requires import require, require_node
 
-__all__ = ["foreign_program"]
+__all__ = ["foreign_program", "npm_packages"]
 
 _installed: dict[str, Path] = {}
 
@@ -38,3 +39,24 @@ def foreign_program(factory: pytest.TempPathFactory, name: str, requirement: str
             require(name, done.returncode == 0, f"{requirement}: {done.stderr[-300:]}")
         _installed[requirement] = folder / "bin" / name
     return _installed[requirement]
+
+
+def npm_packages(folder: Path, *, timeout: float = 110) -> Path:
+    """Return a folder with the packages of its lock file, which are installed when missing.
+
+    Args:
+        timeout: Of the installation, seconds.
+    """
+    require_node()
+    if not (folder / "node_modules" / ".package-lock.json").exists():
+        command = shutil.which("npm")
+        require("npm", command is not None, "npm is not installed")
+        done = subprocess.run(
+            [str(command), "ci", "--ignore-scripts"],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+        )
+        require("npm", done.returncode == 0, f"npm ci failed: {done.stderr[-500:]}")
+    return folder

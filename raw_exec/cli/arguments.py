@@ -1,4 +1,4 @@
-"""``--args``: strict JSON from the command line, a file or standard input."""
+"""``--args`` and its like: strict JSON from the command line, a file or standard input."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from ..limits import MAX_ARGUMENT_BYTES
 __all__ = ["read_arguments"]
 
 
-def read_arguments(text: str) -> Any:
-    """Return the JSON value that ``--args`` names: itself, ``@file`` or ``-``.
+def read_arguments(text: str, *, option: str = "--args") -> Any:
+    """Return the JSON value that an option names: itself, ``@file`` or ``-``.
+
+    Args:
+        option: For messages about a value that is the text itself.
 
     Raises:
         ConfigError: ``arguments_unreadable``, or ``arguments_invalid`` with line and column.
@@ -25,7 +28,7 @@ def read_arguments(text: str) -> Any:
         where = os.path.abspath(text[1:])
         data = _read_file(where)
     else:
-        where, data = "--args", os.fsencode(text)
+        where, data = option, os.fsencode(text)
     try:
         return parse(data, max_bytes=MAX_ARGUMENT_BYTES, where=where)
     except JsonTextError as exc:

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import click
 
 from .lazy import LazyGroup
 from .options import common_options, settings_of
 from .registry_access import (
+    brief_versions,
     page_options,
     registry_command,
     show,
     show_page,
+    show_versions,
     use_registry,
     write_folder,
 )
 from .registry_database import plain
-
-if TYPE_CHECKING:
-    from ..contracts.model import ToolVersion
 
 __all__ = ["contract", "create", "dump", "get", "list_tools", "update"]
 
@@ -123,10 +121,7 @@ def get(ctx: click.Context, registry: str | None, ref: str) -> None:
         value = {
             **plain(found),
             "dependent_count": dependents,
-            "versions": {
-                "data": [_brief(one) for one in versions.data],
-                "total": versions.total,
-            },
+            "versions": brief_versions(versions),
         }
         settings.output.json(value)
         return
@@ -138,18 +133,7 @@ def get(ctx: click.Context, registry: str | None, ref: str) -> None:
     if found.tags:
         out.line(f"tags:        {', '.join(found.tags)}")
     out.line(f"dependents:  {dependents} published prompt version(s)")
-    out.line(f"versions:    {versions.total}")
-    for one in versions.data:
-        out.line(f"  {one.version}  {one.status.value}  {one.updated_at:%Y-%m-%d}")
-
-
-def _brief(version: ToolVersion) -> dict[str, object]:
-    return {
-        "version": version.version,
-        "status": version.status.value,
-        "created_at": plain(version.created_at),
-        "updated_at": plain(version.updated_at),
-    }
+    show_versions(settings, versions)
 
 
 @registry_command("update")

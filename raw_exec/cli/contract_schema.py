@@ -10,7 +10,7 @@ import click
 from ..errors import ConfigError
 from .lazy import LazyGroup
 from .options import common_options, settings_of
-from .registry_access import read_input, registry_command, show, use_registry
+from .registry_access import input_name, read_input, registry_command, show, use_registry
 
 __all__ = ["get", "schema", "set_schema"]
 
@@ -108,7 +108,7 @@ def _read(file: str, output: bool) -> dict[str, Any]:
     from ..contracts.errors import Invalid
     from ..contracts.subset import check_subset, parse_schema
 
-    where = "standard input" if file == "-" else file
+    where = input_name(file)
     try:
         value: dict[str, Any] = parse_schema(read_input(file), where=where)
         check_subset(value, role="output" if output else "input")

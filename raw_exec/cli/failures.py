@@ -2,7 +2,7 @@
 
 Exit statuses: 0 ok, 1 the tool returned an error, 2 usage or configuration, 3 validation,
 4 refused by policy or approval, 5 worker crash or protocol, 6 timeout or limit, 7 sandbox
-unavailable, 8 registry conflict, 70 a bug of ours, 130 interrupted.
+unavailable, 8 conflict (registry or commit), 70 a bug of ours, 130 interrupted.
 """
 
 from __future__ import annotations

@@ -153,7 +153,8 @@ def cli() -> None:
     \b
     Exit status: 0 ok, 1 the tool returned an error, 2 usage or configuration,
     3 validation, 4 refused by policy or approval, 5 worker crash or protocol,
-    6 timeout or limit, 7 sandbox unavailable, 8 registry conflict, 130 interrupted.
+    6 timeout or limit, 7 sandbox unavailable, 8 conflict (registry or commit),
+    130 interrupted.
     """
 
 

@@ -12,7 +12,7 @@ import click
 
 from .failures import EXIT_CONFLICT
 from .options import Settings, settings_of
-from .registry_access import open_target, registry_command
+from .registry_access import open_target, registry_command, show
 
 if TYPE_CHECKING:
     from ..contracts.client import Registry
@@ -187,10 +187,7 @@ def remove(ctx: click.Context, name: str, project: str) -> None:
 
     settings = settings_of(ctx)
     remove_entry(load_project(_root(project)), name)
-    if settings.as_json:
-        settings.output.json({"removed": name})
-    else:
-        settings.output.line(f"removed {name}")
+    show(settings, {"removed": name}, f"removed {name}")
 
 
 @registry_command("generate", asks=False)

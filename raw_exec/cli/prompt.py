@@ -6,7 +6,15 @@ import click
 
 from .lazy import LazyGroup
 from .options import common_options, settings_of
-from .registry_access import page_options, registry_command, show, show_page, use_registry
+from .registry_access import (
+    brief_versions,
+    page_options,
+    registry_command,
+    show,
+    show_page,
+    show_versions,
+    use_registry,
+)
 from .registry_database import plain
 
 __all__ = ["create", "get", "list_prompts", "prompt", "update"]
@@ -113,17 +121,7 @@ def get(ctx: click.Context, registry: str | None, ref: str) -> None:
         found = asked.get_prompt(named.workspace, named.name)
         versions = asked.list_prompt_versions(named.workspace, named.name, take=100)
     if settings.as_json:
-        brief = [
-            {
-                "version": one.version,
-                "status": one.status.value,
-                "created_at": plain(one.created_at),
-                "updated_at": plain(one.updated_at),
-            }
-            for one in versions.data
-        ]
-        listed = {"data": brief, "total": versions.total}
-        settings.output.json({**plain(found), "versions": listed})
+        settings.output.json({**plain(found), "versions": brief_versions(versions)})
         return
     out = settings.output
     out.heading(found.ref)
@@ -131,9 +129,7 @@ def get(ctx: click.Context, registry: str | None, ref: str) -> None:
     out.line(f"kind:        {found.kind.value}")
     if found.description:
         out.line(f"description: {found.description}")
-    out.line(f"versions:    {versions.total}")
-    for one in versions.data:
-        out.line(f"  {one.version}  {one.status.value}  {one.updated_at:%Y-%m-%d}")
+    show_versions(settings, versions)
 
 
 @registry_command("update")

@@ -6,12 +6,12 @@ from typing import Any
 
 import click
 
-from ..errors import ConfigError
-from ..jsontext import JsonTextError, parse
+from .arguments import read_arguments
 from .options import settings_of
 from .registry_access import (
     chosen_text,
     content_options,
+    input_name,
     read_input,
     read_text,
     registry_command,
@@ -97,7 +97,7 @@ def set_output_schema(
     named = parse_ref(ref, kind="prompt", version="required")
     if clear == (file is not None):
         raise click.UsageError("give --file" if not clear else "--clear takes no --file")
-    schema = None if file is None else parse_schema(read_input(file), where=file)
+    schema = None if file is None else parse_schema(read_input(file), where=input_name(file))
     with use_registry(settings, registry) as asked:
         changed = asked.set_prompt_output_schema(
             named.workspace, named.name, str(named.version), schema
@@ -128,7 +128,7 @@ def set_readme(
 @click.argument("ref", metavar="@WS/NAME@draft")
 @click.option("--provider", metavar="NAME", help="For example anthropic or openai.")
 @click.option("--model", metavar="NAME", help="The provider's name for the model.")
-@click.option("--parameters", metavar="JSON", help="A JSON object, or @FILE.")
+@click.option("--parameters", metavar="JSON", help="A JSON object, @FILE, or - for standard input.")
 @click.option(
     "--from-file",
     metavar="FILE",
@@ -185,23 +185,16 @@ def set_model_config(
 def _read_config(file: str) -> dict[str, Any]:
     from ..contracts.yamltext import parse_yaml
 
-    value = parse_yaml(read_text(file), what=file)
+    value = parse_yaml(read_text(file), what=input_name(file))
     unknown = sorted(set(value) - {"provider", "model", "parameters"})
     if unknown:
-        raise click.UsageError(f"{file} has the unknown key {unknown[0]!r:.60}")
+        raise click.UsageError(f"{input_name(file)} has the unknown key {unknown[0]!r:.60}")
     chosen: dict[str, Any] = {"provider": None, "model": None, "parameters": None}
     return chosen | value
 
 
 def _read_object(text: str) -> dict[str, Any]:
-    where = text[1:] if text.startswith("@") else "--parameters"
-    data = read_input(text[1:]) if text.startswith("@") else text.encode()
-    try:
-        value = parse(data, max_bytes=len(data) + 1, where=where)
-    except JsonTextError as exc:
-        raise ConfigError(
-            "arguments_invalid", exc.message, where=where, hint=exc.hint, problems=exc.problems
-        ) from exc
+    value = read_arguments(text, option="--parameters")
     if not isinstance(value, dict):
         raise click.UsageError("--parameters must be a JSON object")
     return value

@@ -102,14 +102,12 @@ def add(
     good. Printed is what it resolved to.
     """
     from ..contracts.names import check_wire_name, parse_ref
-    from ..contracts.versions import DRAFT, is_label, parse_constraint
+    from ..contracts.versions import check_constraint
 
     settings = settings_of(ctx)
     named = parse_ref(prompt, kind="prompt", version="required")
     pinned = parse_ref(tool, version="required")
-    constraint = str(pinned.version)
-    if constraint != DRAFT and not is_label(constraint):
-        parse_constraint(constraint)
+    constraint = check_constraint(str(pinned.version))
     if alias is not None:
         check_wire_name(alias)
     with use_registry(settings, registry) as asked:

@@ -29,14 +29,20 @@ if TYPE_CHECKING:
     from ..contracts.model import Page
 
 __all__ = [
+    "brief_versions",
+    "chosen_text",
+    "content_options",
     "credentials",
+    "input_name",
     "open_target",
     "page_options",
     "read_input",
+    "read_text",
     "registry_command",
-    "registry_option",
     "show",
     "show_page",
+    "show_versions",
+    "status_option",
     "use_registry",
     "write_folder",
 ]
@@ -53,8 +59,7 @@ def credentials() -> Credentials:
     return Credentials(config_path().parent / "registry-credentials.json")
 
 
-def registry_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--registry`` to a command."""
+def _registry_option(function: Callable[..., Any]) -> Callable[..., Any]:
     return click.option(
         "--registry",
         metavar="URL|FILE",
@@ -81,17 +86,12 @@ def registry_command(name: str, *, asks: bool = True) -> Callable[[Callable[...,
                     raise
                 raise missing_extra(exc) from exc
 
-        return command(name)(registry_option(run) if asks else run)
+        return command(name)(_registry_option(run) if asks else run)
 
     return decorate
 
 
-def find_address(settings: Settings, named: str | None, project: str | None = None) -> str:
-    """Return the address of the registry to ask.
-
-    Args:
-        project: What the project's file names, made absolute.
-    """
+def _find_address(settings: Settings, named: str | None, project: str | None) -> str:
     chosen = named or os.environ.get("RAW_REGISTRY") or project or _configured(settings)
     if chosen:
         return chosen
@@ -125,10 +125,14 @@ def _token_for(address: str) -> str | None:
 
 
 def open_target(settings: Settings, named: str | None, project: str | None = None) -> Registry:
-    """Open the registry to ask; the caller closes it."""
+    """Open the registry to ask; the caller closes it.
+
+    Args:
+        project: What the project's file names, made absolute.
+    """
     from ..contracts.client import open_registry
 
-    address = find_address(settings, named, project)
+    address = _find_address(settings, named, project)
     settings.output.detail(f"registry: {_shown(address)}")
     token = None
     if address.startswith(("http://", "https://")):
@@ -146,15 +150,18 @@ def _shown(address: str) -> str:
 
 
 @contextmanager
-def use_registry(
-    settings: Settings, named: str | None, project: str | None = None
-) -> Iterator[Registry]:
-    """Open the registry to ask for one command."""
-    registry = open_target(settings, named, project)
+def use_registry(settings: Settings, named: str | None) -> Iterator[Registry]:
+    """Open the registry to ask for one command that is about no project."""
+    registry = open_target(settings, named)
     try:
         yield registry
     finally:
         registry.close()
+
+
+def input_name(path: str) -> str:
+    """Return what to call an input in messages."""
+    return "standard input" if path == "-" else path
 
 
 def read_input(path: str) -> bytes:
@@ -166,12 +173,14 @@ def read_input(path: str) -> bytes:
     from ..jsontext import JsonTextError, read_regular_file
 
     if path == "-":
+        if sys.stdin is None:
+            raise ConfigError("input_unreadable", "is closed", where=input_name(path))
         data = sys.stdin.buffer.read(_MAX_INPUT_BYTES + 1)
         if len(data) > _MAX_INPUT_BYTES:
             raise ConfigError(
                 "input_unreadable",
                 f"has more than {_MAX_INPUT_BYTES} bytes",
-                where="standard input",
+                where=input_name(path),
             )
         return data
     try:
@@ -190,7 +199,7 @@ def read_text(path: str) -> str:
         return read_input(path).decode()
     except UnicodeDecodeError as exc:
         raise ConfigError(
-            "input_unreadable", f"is not UTF-8 at byte {exc.start}", where=path
+            "input_unreadable", f"is not UTF-8 at byte {exc.start}", where=input_name(path)
         ) from exc
 
 
@@ -260,6 +269,20 @@ def show_page(
         settings.output.note(f"showing {len(page.data)} of {page.total}")
     else:
         settings.output.note(none if page.total == 0 else f"none here of {page.total}")
+
+
+def brief_versions(page: Page[Any]) -> dict[str, Any]:
+    """Return a page of versions as JSON data, without what the versions say."""
+    names = ("version", "status", "created_at", "updated_at")
+    data = [{name: plain(getattr(one, name)) for name in names} for one in page.data]
+    return {"data": data, "total": page.total}
+
+
+def show_versions(settings: Settings, page: Page[Any]) -> None:
+    """Print a page of versions, below what they are versions of."""
+    settings.output.line(f"versions:    {page.total}")
+    for one in page.data:
+        settings.output.line(f"  {one.version}  {one.status.value}  {one.updated_at:%Y-%m-%d}")
 
 
 def write_folder(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .options import settings_of
-from .registry_access import credentials, registry_command, use_registry
+from .registry_access import credentials, registry_command, show, use_registry
 
 if TYPE_CHECKING:
     from ..contracts.client import Login
@@ -53,10 +53,8 @@ def login(ctx: click.Context, url: str, label: str | None, plain_http: bool) -> 
         base, label=label or f"raw on {platform.node()}", tell=tell, allow_plain=plain_http
     )
     known.add(base, found)
-    if settings.as_json:
-        out.json({"registry": base, "user_id": found.user_id, "key_id": found.key_id})
-    else:
-        out.line(f"logged in to {base}")
+    value = {"registry": base, "user_id": found.user_id, "key_id": found.key_id}
+    show(settings, value, f"logged in to {base}")
 
 
 def _clean(text: str) -> str:
@@ -102,10 +100,8 @@ def logout(ctx: click.Context, url: str | None, force: bool) -> None:
         settings.output.warning(f"the key is still valid: {exc.message}")
         state = "not revoked"
     known.remove(base)
-    if settings.as_json:
-        settings.output.json({"registry": base, "key": state})
-    else:
-        settings.output.line(f"logged out of {base}; the key is {state}")
+    value = {"registry": base, "key": state}
+    show(settings, value, f"logged out of {base}; the key is {state}")
 
 
 @registry_command("whoami")

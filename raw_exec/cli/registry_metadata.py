@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from .registry_access import read_text
+from .registry_access import input_name, read_text
 
 __all__ = ["MetadataChange", "metadata_change", "metadata_options"]
 
@@ -52,17 +52,18 @@ def metadata_change(from_file: str | None, keys: dict[str, tuple[str, ...]]) -> 
     Args:
         keys: The values of ``string_keys`` and so on.
     """
-    deleted = keys["delete_keys"]
-    is_typed = any(keys.values())
+    has_keys = any(keys.values())
+    values: dict[str, Any]
     if from_file is not None:
-        if is_typed:
+        if has_keys:
             raise click.UsageError("--from-file and the options for single keys exclude each other")
         from ..contracts.yamltext import parse_yaml
 
-        return MetadataChange(parse_yaml(read_text(from_file), what=from_file), (), whole=True)
-    if not is_typed:
+        values = parse_yaml(read_text(from_file), what=input_name(from_file))
+        return MetadataChange(values, (), whole=True)
+    if not has_keys:
         raise click.UsageError("nothing to set: give --from-file or an option for a key")
-    values: dict[str, Any] = {}
+    values = {}
     for kind, read in _READERS.items():
         for item in keys[f"{kind}_keys"]:
             key, equals, text = item.partition("=")
@@ -73,7 +74,7 @@ def metadata_change(from_file: str | None, keys: dict[str, tuple[str, ...]]) -> 
             except ValueError:
                 message = f"--{kind} {key}: {text!r:.60} is not {_NAMES[kind]}"
                 raise click.UsageError(message) from None
-    return MetadataChange(values, deleted, whole=False)
+    return MetadataChange(values, keys["delete_keys"], whole=False)
 
 
 def _read_integer(text: str) -> int:
@@ -101,6 +102,8 @@ _READERS: dict[str, Callable[[str], Any]] = {
     "float": _read_float,
     "boolean": _read_boolean,
 }
-_NAMES = {"integer": "a whole number of at most 15 digits", "float": "a number"} | {
-    "boolean": "true or false"
+_NAMES = {
+    "integer": "a whole number of at most 15 digits",
+    "float": "a number",
+    "boolean": "true or false",
 }

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ..errors import ConfigError
+from ..limits import MAX_ARGUMENT_BYTES
 from .lazy import LazyGroup
 from .options import Settings, command, common_options, settings_of
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["key", "list_keys", "new", "remove", "serve"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-_MAX_BODY_BYTES = 36 * 1024 * 1024
+_MAX_BODY_BYTES = MAX_ARGUMENT_BYTES + 4 * 1024 * 1024
 """The largest arguments that a call may have, and room for the rest of the body."""
 
 

@@ -67,14 +67,12 @@ def _describe(tool: Tool) -> dict[str, Any]:
 
 
 def _describe_missing(config: Config, tool: MissingTool) -> dict[str, Any]:
-    from ..tools.mcp import split_ref
-
     return {
         "identity": tool.identity,
         "name": tool.name,
         "version": None,
         "language": "mcp",
-        "profile": config.mcp[split_ref(tool.identity)[0]].profile,
+        "profile": config.profile_name(tool.identity),
         "visible": False,
         "reason": tool.reason,
         "hint": tool.hint,

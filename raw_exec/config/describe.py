@@ -89,17 +89,11 @@ def _tools(config: Config, registry: _Registry) -> list[dict[str, Any]]:
             "identity": ref,
             "name": name,
             "language": "mcp",
-            "profile": _profile(config, ref),
+            "profile": config.profile_name(ref),
             "hidden": None,
         }
     order = {use.ref: index for index, use in enumerate(config.agent.tools_use)}
     return sorted(rows.values(), key=lambda row: order.get(row["identity"], len(order)))
-
-
-def _profile(config: Config, ref: str) -> str:
-    source, _, rest = ref.partition("/")
-    server = config.mcp.get(rest.partition("/")[0]) if source == "mcp" else None
-    return config.sandbox.profile_name(ref) if server is None else server.profile
 
 
 def _server(server: McpServer) -> dict[str, Any]:
@@ -123,7 +117,7 @@ def _agent(config: Config, agent: AgentConfig) -> dict[str, Any]:
             {
                 "ref": use.ref,
                 "as": use.as_name,
-                "profile": _profile(config, use.ref),
+                "profile": config.profile_name(use.ref),
             }
             for use in agent.tools_use
         ],

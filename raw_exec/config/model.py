@@ -208,6 +208,12 @@ class Config:
     contracts: ContractsConfig
     warnings: tuple[str, ...] = ()
 
+    def profile_name(self, identity: str) -> str:
+        """Return the name of the profile that a tool runs under; of an MCP tool, its server's."""
+        source, _, rest = identity.partition("/")
+        server = self.mcp.get(rest.partition("/")[0]) if source == "mcp" else None
+        return self.sandbox.profile_name(identity) if server is None else server.profile
+
     def without_tools(self, *, hooks: bool) -> Config:
         """Return the same with an agent that selects no tools and has no rules.
 

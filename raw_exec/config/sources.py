@@ -1,6 +1,6 @@
 """Check ``vars``, ``var_providers`` and ``contracts``: where data comes from.
 
-Security: nothing here echoes a value; ``vars.<name>.source.value`` and environments hold secrets.
+Security: nothing here echoes a value; ``vars.<name>.source.value`` holds secrets.
 """
 
 from __future__ import annotations
@@ -59,12 +59,14 @@ _SOURCE_OPTIONAL: Final = {"file": ("format",), "provider": ("params",)}
 def text_field(
     fields: Mapping[str, Cursor], key: str, max_chars: int = _MAX_PATH_CHARS
 ) -> str | None:
+    """Check a field of one line of text; ``None`` without it."""
     if key not in fields:
         return None
     return fields[key].string(min_chars=1, max_chars=max_chars, one_line=True)
 
 
 def number_field(fields: Mapping[str, Cursor], key: str, low: int, high: int, default: int) -> int:
+    """Check an integer field within bounds; ``default`` without it."""
     if key not in fields:
         return default
     value = fields[key].integer(low, high)
@@ -201,6 +203,7 @@ def check_providers(cursor: Cursor) -> dict[str, ProviderConfig]:
 
 
 def check_url(cursor: Cursor) -> str | None:
+    """Check an http or https URL that names no user."""
     url = cursor.string(min_chars=1, max_chars=2048, one_line=True)
     if url is None:
         return None

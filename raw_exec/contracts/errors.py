@@ -20,6 +20,7 @@ __all__ = [
     "RegistryError",
     "StoreError",
     "Unauthenticated",
+    "version_unknown",
 ]
 
 
@@ -42,6 +43,26 @@ class NotFound(RegistryError):
     """A thing does not exist, or the caller may not know that it does."""
 
     graphql_code = "NOT_FOUND"
+
+
+def version_unknown(ref: str, constraint: str | None) -> NotFound:
+    """Return the refusal for a version that is not there, or not for the caller.
+
+    Args:
+        ref: ``@workspace/name``, without a version.
+        constraint: What was asked for.
+    """
+    if constraint == "draft":
+        return NotFound(
+            "version_unknown",
+            f"{ref} has no open draft that is visible to you",
+            hint="open one first",
+        )
+    return NotFound(
+        "version_unknown",
+        f"no version of {ref} matches {constraint!a:.90}",
+        hint="list its versions to see what there is",
+    )
 
 
 class Conflict(RegistryError):

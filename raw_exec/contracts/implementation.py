@@ -10,23 +10,21 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from ..errors import ManifestError
 from ..manifest import ToolManifest, load_tool
 from ..manifest.tool import TOOL_ID, TOOL_NAME
 from .compare import Comparison, ContractFace, compare_contracts
 from .errors import Invalid
-from .model import Status, ToolVersion
+from .model import ToolVersion
 
 __all__ = ["Fit", "check_folder", "contract_face", "load_folder", "scaffold"]
 
 Verdict = Literal["exact", "compatible", "incompatible"]
-_PLAIN: Final = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +154,11 @@ def scaffold(
             f"{version.ref} does not say anything to the model yet",
             hint="write it with `raw contract version set-description`",
         )
-    is_plain = version.status is Status.PUBLISHED and _PLAIN.fullmatch(version.version)
     manifest = {
         "api_version": 2,
         "id": folder_name,
-        "version": version.version if is_plain else version.version.partition("-")[0],
+        # A draft's label without its tail: folders have plain numbers only.
+        "version": version.version.partition("-")[0],
         "name": name,
         "description": version.model_description,
         "input_schema": version.input_schema,

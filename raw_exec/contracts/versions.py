@@ -29,6 +29,8 @@ __all__ = [
     "DRAFT",
     "Constraint",
     "Version",
+    "check_constraint",
+    "check_version",
     "draft_label",
     "is_label",
     "is_plain",
@@ -179,6 +181,28 @@ def is_plain(text: str) -> bool:
 def is_label(text: str) -> bool:
     """Return whether a text looks like a draft's label."""
     return _LABEL.fullmatch(text) is not None
+
+
+def check_constraint(text: str) -> str:
+    """Return what may stand after the ``@`` of a reference: ``draft``, a label or a constraint.
+
+    Raises:
+        Invalid: ``bad_constraint``.
+    """
+    if text != DRAFT and not is_label(text):
+        parse_constraint(text)
+    return text
+
+
+def check_version(text: str) -> str:
+    """Return a concrete version: the number of a publication, or a draft's label.
+
+    Raises:
+        Invalid: ``version_number``.
+    """
+    if not is_label(text):
+        Version.parse(text)
+    return text
 
 
 def draft_label(latest: Version | None) -> str:

@@ -164,12 +164,12 @@ class Call:
         """Wait for a moment that nothing done before this call is stamped with, and note it."""
         self.started_ns = await start_of_call(self.began_ns)
 
-    def take_view(self, view: View | None) -> None:
+    def take_view(self, view: View) -> None:
         """Hold a view instead of the one held so far, which is closed."""
         if self.view is not None:
             self.view.close()
         self.view = view
-        self.committed = None if view is None else False
+        self.committed = False
 
     def chosen_tool(self) -> Tool:
         """Return the tool; the exposure stage, which is first, has set it."""

@@ -65,7 +65,7 @@ async def dispatch_call(call: Call, services: Services) -> ToolResult:
     start = time.perf_counter()
     call.began_ns = time.time_ns()
     try:
-        result = await _settled(call, services, start)
+        result = await _walk(call, services, start)
     except (trio.Cancelled, BaseExceptionGroup) as exc:
         if not is_cancellation(exc):
             raise
@@ -75,19 +75,14 @@ async def dispatch_call(call: Call, services: Services) -> ToolResult:
             given_up = CallRefused("aborted", "the caller gave the call up", stage=call.stage)
             services.record(call, _refused(call, given_up, (time.perf_counter() - start) * 1000))
         raise
+    finally:
+        if call.view is not None:
+            call.view.close()
     if services.redact is not None:
         result = _redacted(result, services.redact)
     if services.record is not None:
         services.record(call, result)
     return result
-
-
-async def _settled(call: Call, services: Services, start: float) -> ToolResult:
-    try:
-        return await _walk(call, services, start)
-    finally:
-        if call.view is not None:
-            call.view.close()
 
 
 async def _take_through(stages_left: Iterator[Stage], call: Call, services: Services) -> None:

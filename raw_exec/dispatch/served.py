@@ -41,6 +41,7 @@ async def run_served(call: Call, services: Services) -> None:
             "sandbox_unavailable",
             f"{tool.identity} can't be run dry: its server's process outlives the call",
             stage="sandbox",
+            detail={"step": "view", "errno": None},
             hint="raw tools explain says what would happen",
         )
     request = ServerCall(

@@ -19,12 +19,18 @@ from typing import Any, Final, TypeVar
 import trio
 
 from ..errors import CallRefused, ConfigError
-from ..transactions.changes import Change, ChangeSet
-from ..transactions.commit import commit
-from ..transactions.coverage import not_done, uncovered
-from ..transactions.diff import unified
-from ..transactions.errors import CommitConflict, CommitRefused, show_path
-from ..transactions.journal import default_state_dir
+from ..transactions import (
+    Change,
+    ChangeSet,
+    CommitConflict,
+    CommitRefused,
+    commit,
+    default_state_dir,
+    not_done,
+    show_path,
+    uncovered,
+    unified,
+)
 from ..transactions.view import View
 from .asking import ask
 from .call import Call, Services
@@ -159,10 +165,9 @@ async def _note_drift(call: Call, sets: Sequence[ChangeSet], bare: Sequence[Chan
     missing = await _in_thread(lambda: not_done(sets, call.effects, call.cwd))
     undeclared = [item for item in call.changes if not item["declared"]]
     if bare or missing:
-        named = _first(undeclared, lambda item: item["path"], _MAX_NAMED, _MAX_LISTED_CHARS)
         call.detail["drift"] = {
-            "undeclared": list(named),
-            "not_done": list(missing)[:_MAX_NAMED],
+            "undeclared": undeclared[:_MAX_NAMED],
+            "not_done": list(missing[:_MAX_NAMED]),
             "undeclared_count": len(bare),
             "not_done_count": len(missing),
         }

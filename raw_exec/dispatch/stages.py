@@ -197,13 +197,6 @@ async def run_handler(call: Call, services: Services) -> None:
     """Run the handler in a sandboxed worker of its trust domain (step 7)."""
     tool = call.chosen_tool()
     if tool.mcp is not None:
-        if call.dry_run:
-            raise CallRefused(
-                "sandbox_unavailable",
-                f"{tool.identity} can't be run dry: the process of an MCP server serves many calls",
-                stage="sandbox",
-                detail={"step": "view", "errno": None},
-            )
         await run_served(call, services)
         return
     request = CallRequest(

@@ -24,7 +24,8 @@ DELETE FROM calls WHERE ended_at IS NOT NULL AND no <= (
     SELECT max(no) FROM (
         SELECT no,
             row_number() OVER newest AS place,
-            sum(length(arguments) + ifnull(length(content), 0)) OVER newest AS size
+            sum(length(CAST(arguments AS BLOB)) + ifnull(length(CAST(content AS BLOB)), 0))
+                OVER newest AS size
         FROM calls WINDOW newest AS (ORDER BY no DESC))
     WHERE place > ? OR size > ?)"""
 _OLDEST: Final = (

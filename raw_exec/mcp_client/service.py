@@ -11,6 +11,7 @@ import trio
 
 from ..config import Config
 from ..errors import ManifestError
+from ..fields import did_you_mean
 from ..pool import Launcher
 from ..pool.nursery import open_service_nursery
 from ..tools import MissingTool, ToolRegistry
@@ -146,8 +147,6 @@ class McpService:
 
 
 def _no_such_tool(tool: str, known: Mapping[str, Any]) -> str:
-    from ..fields import did_you_mean
-
     near = did_you_mean(tool, known)
     listed = ", ".join(repr(name) for name in list(known)[:_MAX_KNOWN]) or "none"
     return f"its server has no tool {tool!r}{near or f'; it has {listed:.500}'}"

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..schema.nodes import Node
 
-__all__ = ["admits_null", "are_disjoint", "target_of"]
+__all__ = ["admits_null", "are_disjoint", "target_of", "type_of"]
 
 _ALL = frozenset({"string", "number", "boolean", "null", "object", "array"})
 _MAX_STEPS = 64

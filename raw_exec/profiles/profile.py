@@ -23,6 +23,7 @@ __all__ = [
     "ProjectedTool",
     "ProjectedTools",
     "WithheldTool",
+    "description_warnings",
     "profile_named",
     "project_input",
     "project_tools",

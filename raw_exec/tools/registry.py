@@ -214,7 +214,7 @@ def bind_tool(
         condition_sources=manifest.condition_sources,
         schemas={"arguments": manifest.compiled_input, "effects": manifest.compiled_effects},
     )
-    profile = config.sandbox.profile_name(loaded.identity)
+    profile = config.profile_name(loaded.identity)
     check_review(config, policy, profile)
     return Tool(
         identity=loaded.identity,
@@ -234,9 +234,12 @@ def _bind_served(config: Config, loaded: LoadedTool, origin: McpOrigin) -> Tool 
         tool = bind_tool(config, loaded, config.agent.rules, name=name)
     except PolicyError as exc:
         where = _rule_pointer(config.agent, exc.rule)
-        hint = "MCP tools have no effects; a condition can look at arguments that they declare"
+        hint = (
+            "a server's tool has no effects, and nothing of it can be withheld: a condition can "
+            "look at arguments that it declares, and 'review' does not fit"
+        )
         return MissingTool(loaded.identity, name, f"{where}: {exc.message}", hint)
-    return dataclasses.replace(tool, mcp=origin, profile=config.mcp[origin.server].profile)
+    return dataclasses.replace(tool, mcp=origin)
 
 
 @dataclass(slots=True)

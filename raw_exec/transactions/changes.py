@@ -19,7 +19,7 @@ class Change:
     Attributes:
         path: Relative to the root of its set; no leading slash, no component is `.` or `..`.
         action: `create` (nothing lay below), `write` (new content, a new kind or a new link
-            target), `delete`, or `metadata` (only mode, owner or times).
+            target), `delete`, or `metadata` (only mode or extended attributes).
         kind: Of what is there afterwards, or was before a delete: `file`, `dir`, `link` or
             `special`.
         existed: Something lay below at the path when the call started.
@@ -40,7 +40,7 @@ class ChangeSet:
     Attributes:
         root: Absolute path of the granted tree.
         upper: Descriptor of the upper layer's directory, in overlay format (whiteouts, opaque
-            markers). The set doesn't own it.
+            markers), or of a whole copy of the tree. The set doesn't own it.
         started_ns: CLOCK_REALTIME_COARSE in nanoseconds when the tree was fixed as what the call
             saw.
         changes: Parents before children, sorted by path.

@@ -21,13 +21,14 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from . import syscalls
+from . import clock, syscalls
 from .arrange import STAGING_PREFIX, Arrangement, arrange
 from .changes import Change, ChangeSet
-from .checks import Checker, mounts_below
+from .checks import Checker, mounts_below, parent_conflict
 from .errors import CommitConflict, CommitInterrupted, CommitRefused
 from .folders import Folders, open_root
 from .journal import (
@@ -46,11 +47,6 @@ from .staging import Staged, Staging, Unsuitable
 from .steps import Tree, make_steps, order_steps, take_back
 
 __all__ = ["CommitLimits", "CommitReport", "commit"]
-
-_COARSE: Final = 5
-"""CLOCK_REALTIME_COARSE, the clock that change times are taken from; not named in ``time``."""
-_TICK_SECONDS: Final = 0.0005
-_MAX_TICKS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +147,7 @@ def _open_roots(sets: Sequence[ChangeSet], state_dir: Path) -> Iterator[list[_Ro
                 with Folders(fd) as folders, _reasons(one.root, b""):
                     arrangement = arrange(
                         one.changes,
-                        lambda path, folders=folders: _is_folder(folders, path),  # type: ignore[misc]
+                        partial(_is_folder, folders),
                         root=one.root,
                     )
             except BaseException:
@@ -178,7 +174,7 @@ def _is_folder(folders: Folders, path: bytes) -> bool:
     try:
         folders.folder(path)
     except OSError as exc:
-        if exc.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+        if parent_conflict(exc) is not None:
             return False
         if exc.errno == errno.EXDEV:
             return True  # a mount; the check refuses it
@@ -383,9 +379,9 @@ class _Commit:
             ) from exc
 
     def _refuse_after_failed_recovery(self) -> None:
-        ours = {root.tree.record.path for root in self._roots}
+        ours = [root.tree.record.path for root in self._roots]
         for path, reason in self._recovered.failed:
-            if any(path == one or path in one or one in path for one in ours):
+            if any(_is_in(path, one) or _is_in(one, path) for one in ours):
                 text = f"an interrupted commit can neither be finished nor undone: {reason}"
                 raise CommitRefused([(b"", text)], root=path)
 
@@ -393,6 +389,10 @@ class _Commit:
         # Should it fail, the journal stays, so the next commit or runtime tries again.
         with suppress(OSError):
             clean_up(self._journal, self._trees, changed)
+
+
+def _is_in(path: str, folder: str) -> bool:
+    return f"{path}/".startswith(f"{folder.rstrip('/')}/")
 
 
 @contextmanager
@@ -438,7 +438,7 @@ def _wait_for_next_tick() -> None:
     kernels also give finer times, which may lie a tick ahead of that clock.
     """
     start = time.time_ns()
-    for _turn in range(_MAX_TICKS):
-        if time.clock_gettime_ns(_COARSE) > start:
+    for _ in range(clock.MAX_LOOKS):
+        if clock.coarse_ns() > start:
             return
-        time.sleep(_TICK_SECONDS)
+        time.sleep(clock.LOOK_SECONDS)

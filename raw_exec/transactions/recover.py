@@ -123,13 +123,12 @@ def recover_locked(directory: int, report: RecoveryReport) -> None:
         try:
             _recover_one(journal, text, report)
         except OSError as exc:
-            text_of = exc.strerror or str(exc)
-            report.failed.append((_name(text), f"{text_of} (journal {journal.id})"))
+            _note_failure(report, text, f"{exc.strerror or exc} (journal {journal.id})")
 
 
 def _recover_one(journal: Journal, text: JournalText, report: RecoveryReport) -> None:
     if text.damaged:
-        report.failed.append((_name(text), f"the journal {journal.id} can't be read"))
+        _note_failure(report, text, f"the journal {journal.id} can't be read")
         return
     trees: list[Tree] = []
     try:
@@ -205,5 +204,6 @@ def _absolute(trees: Sequence[Tree], item: tuple[int, bytes]) -> bytes:
     return os.path.join(os.fsencode(trees[root].record.path), path)
 
 
-def _name(text: JournalText) -> str:
-    return ", ".join(record.path for record in text.roots) or "(no tree)"
+def _note_failure(report: RecoveryReport, text: JournalText, reason: str) -> None:
+    trees = [record.path for record in text.roots] or ["(no tree)"]
+    report.failed += [(tree, reason) for tree in trees]

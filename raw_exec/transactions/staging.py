@@ -24,8 +24,6 @@ from .folders import Folders
 
 __all__ = ["Staging", "Unsuitable", "link_problem", "remove_staging"]
 
-_MAX_EACH: Final = 16
-"""With more things than this, one wait for the whole file system is faster than one for each."""
 _DEPTH_KEPT: Final = 64
 _NO_XATTRS: Final = (errno.ENOTSUP, errno.EOPNOTSUPP)
 
@@ -80,7 +78,7 @@ class Staging:
         self._root_fd = root_fd
         self._name = os.fsencode(name)
         self._upper = Folders(upper, still=True)
-        self._sync_each = count <= _MAX_EACH
+        self._sync_each = count <= syscalls.MAX_SYNCED_EACH
         self._linked: dict[tuple[int, int], bytes] = {}
         self._opened_modes: list[tuple[bytes, int]] = []
         self._ordinary = os.geteuid() != 0

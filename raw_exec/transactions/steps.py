@@ -16,7 +16,6 @@ import stat
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from . import syscalls
 from .checks import parent_conflict
@@ -25,8 +24,6 @@ from .folders import Folders
 from .journal import FolderStep, Old, RootRecord, Step
 
 __all__ = ["Tree", "can_finish", "make_steps", "order_steps", "take_back"]
-
-_MAX_EACH: Final = 16
 
 
 @dataclass(slots=True)
@@ -314,7 +311,7 @@ def _settle(
 
 def _sync(trees: Sequence[Tree], opened: Sequence[Folders], folders: Sequence[FolderStep]) -> None:
     """Wait until the renames are on disk, before what they replaced is removed."""
-    if len(folders) > _MAX_EACH:
+    if len(folders) > syscalls.MAX_SYNCED_EACH:
         for tree in trees:
             syscalls.sync_file_system(tree.fd)
         return

@@ -23,7 +23,6 @@ __all__ = [
     "change_mode",
     "change_owner",
     "change_owner_of",
-    "close",
     "copy_data",
     "copy_xattrs",
     "drop_default_acl",
@@ -69,6 +68,8 @@ _RENAME_NOREPLACE: Final = 1
 _RENAME_EXCHANGE: Final = 2
 _MAX_PATH_BYTES: Final = 3800
 """The kernel takes 4095 bytes at a time; a longer path is opened in parts."""
+MAX_SYNCED_EACH: Final = 16
+"""With more things than this, one wait for the whole file system is faster than one for each."""
 _SMALL_BYTES: Final = 128 * 1024
 _CHUNK_BYTES: Final = 8 * 1024 * 1024
 _RETRIES: Final = 64
@@ -154,11 +155,6 @@ def open_at(parent: int, name: bytes, flags: int, mode: int = 0o600) -> int:
     """Open one name in a directory; a link is never followed."""
     _point("open")
     return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=parent)
-
-
-def close(fd: int) -> None:
-    """Close a descriptor."""
-    os.close(fd)
 
 
 def look(parent: int, name: bytes) -> os.stat_result | None:

@@ -7,12 +7,12 @@ the upper layers; the worker never has a name for them.
 from __future__ import annotations
 
 import os
-import time
 from typing import Final
 
 import trio
 
 from ..pool import Child, ViewRoot
+from . import clock
 from .changes import ChangeSet
 from .folders import open_root
 from .observe import observe
@@ -20,12 +20,8 @@ from .observe_copy import observe_copy, read_manifest
 
 __all__ = ["View", "start_of_call"]
 
-_CLOCK_REALTIME_COARSE: Final = 5
-"""What the kernel stamps files with; it moves once a tick, a few milliseconds."""
 _MANIFEST: Final = "manifest"
 """The launcher's name for the list beside a copy."""
-_LOOK_SECONDS: Final = 0.0005
-_MAX_LOOKS: Final = 100
 
 
 async def start_of_call(began_ns: int) -> int:
@@ -39,12 +35,12 @@ async def start_of_call(began_ns: int) -> int:
     Args:
         began_ns: ``time.time_ns()`` when the dispatch began.
     """
-    for _ in range(_MAX_LOOKS):
-        if (now := time.clock_gettime_ns(_CLOCK_REALTIME_COARSE)) > began_ns:
+    for _ in range(clock.MAX_LOOKS):
+        if (now := clock.coarse_ns()) > began_ns:
             return now
-        await trio.sleep(_LOOK_SECONDS)
+        await trio.sleep(clock.LOOK_SECONDS)
     # The clock was set back: conflicts may be told that are none, never the reverse.
-    return time.clock_gettime_ns(_CLOCK_REALTIME_COARSE)
+    return clock.coarse_ns()
 
 
 class View:

@@ -267,7 +267,7 @@ class _Run:
     def _spec_for(self, call: Call, tool: Tool, cwd: str) -> WorkerSpec:
         spec = self._runtime.spec_for(tool, cwd)
         plan = spec.plan
-        inside = tuple(path for path in plan.write if path == cwd or path.startswith(f"{cwd}/"))
+        inside = tuple(path for path in plan.write if is_in(path, cwd))
         outside = ", ".join(repr(path) for path in plan.write if path not in inside)
         text = ""
         if not plan.sandbox:

@@ -64,7 +64,7 @@ def test_results_are_those_of_the_native_runtime(
     assert found == trio.run(native)
 
 
-def test_calls_of_many_threads_run_at_the_same_time(config, tmp_path, cache) -> None:
+def test_calls_of_many_threads_have_their_own_results(config, tmp_path, cache) -> None:
     """Safe from several threads."""
     with (
         raw_exec.blocking.open_runtime(config, cwd=tmp_path, cache_dir=cache) as runtime,

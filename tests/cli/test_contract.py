@@ -269,7 +269,10 @@ def test_a_prompt_is_authored_with_files_pins_and_all(run, refused, home) -> Non
     run("prompt", "version", "set-readme", draft, "--content", "# Hi")
     assert run("prompt", "version", "get-readme", draft)["readme"] == "# Hi"
     args = ("prompt", "version", "set-model-config", draft)
-    done = run(*args, "--provider", "anthropic", "--model", "m", "--parameters", '{"t": 0.5}')
+    chosen = ("--provider", "anthropic", "--model", "m", "--parameters")
+    assert refused(*args, *chosen, "{t: 1}") == (2, "arguments_invalid")
+    assert refused(*args, *chosen, "@no") == (2, "arguments_unreadable")
+    done = run(*args, *chosen, "-", stdin='{"t": 0.5}')
     assert done["model_config"] == {
         "provider": "ANTHROPIC",
         "model": "m",

@@ -44,7 +44,7 @@ def test_without_a_provider_they_are_those_of_the_library(tmp_path: Path) -> Non
 
 
 def test_a_withheld_tool_is_explained_and_the_rest_are_printed(tmp_path: Path) -> None:
-    """Bug report 3: one bad schema must not sink the request."""
+    """One bad schema must not sink the request."""
     write_tool(tmp_path, "echo", "", language="python", schema=CLOSED)
     write_tool(tmp_path, "cases", "", language="python", schema=BRANCHES)
     config = write_config(tmp_path, ["echo", "cases"])

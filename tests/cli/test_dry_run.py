@@ -40,7 +40,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_dry_run_shows_changes_and_commits_nothing(notes, raw):
-    """Item 4: the handler ran for real; the tree is as it was."""
+    """The handler ran for real; the tree is as it was."""
     before = files_of(notes.work)
     done = raw("tools", "call", "append_notes", "--args", GOOD, "--dry-run")
     assert (done.returncode, done.stderr) == (0, "")
@@ -62,7 +62,7 @@ def test_a_dry_run_shows_changes_and_commits_nothing(notes, raw):
 
 
 def test_json_holds_changes_and_diff(notes, raw):
-    """Item 4: one value."""
+    """One value."""
     done = raw("tools", "call", "append_notes", "--args", GOOD, "--dry-run", "--json")
     data = json.loads(done.stdout)
     path = str(notes.work / "notes.txt")
@@ -83,7 +83,7 @@ def test_a_call_that_changes_nothing_says_so(notes, raw):
 
 
 def test_what_was_not_declared_is_marked(notes, raw):
-    """Item 1: drift, before it happens to anyone."""
+    """Drift, before it happens to anyone."""
     folder = notes.tools / "append_notes"
     manifest = json.loads((folder / "tool.json").read_text())
     manifest["effects_schema"] = EFFECTS

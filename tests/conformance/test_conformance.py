@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import HERE, ROOT, serve_http, server_command
+from tests.adapters.mcp_server.program import ROOT, command, http_server
+
+from .conftest import HERE
 
 EXPECTED = HERE / "expected-failures"
 INSPECTOR_FAILED = 5
@@ -39,16 +41,16 @@ def _warm_up(url: str, name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 def test_what_a_revision_requires_is_met_but_for_what_is_listed(
-    revision: str, node: Path, clients: Path, tools: list[str], tmp_path: Path
+    revision: str, node: Path, clients: Path, root: Path, tmp_path: Path
 ) -> None:
     """The run equals the list; an unexpected pass is a failure too."""
     suite = clients / "node_modules" / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
-    with serve_http(tools) as url:
+    with http_server(root) as server:
         for name in ("test_logging_tool", "test_streaming_elicitation"):
-            _warm_up(url, name)
+            _warm_up(server.url, name)
         done = subprocess.run(
             [
-                *(node, suite, "server", "--url", url, "--requirements", revision),
+                *(node, suite, "server", "--url", server.url, "--requirements", revision),
                 *("--expected-failures", EXPECTED / f"{revision}.yaml", "-o", tmp_path / "out"),
             ],
             capture_output=True,
@@ -65,7 +67,7 @@ def test_what_a_revision_requires_is_met_but_for_what_is_listed(
 @pytest.mark.slow
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 def test_the_inspector_lists_and_calls(
-    transport: str, node: Path, clients: Path, tools: list[str], tmp_path: Path
+    transport: str, node: Path, clients: Path, root: Path, tmp_path: Path
 ) -> None:
     """The tool that people look at servers with."""
     cli = clients / "node_modules" / ".bin" / "mcp-inspector"
@@ -96,18 +98,18 @@ def test_the_inspector_lists_and_calls(
     if transport == "stdio":
         # It takes --config for one of its own, wherever it stands.
         script = tmp_path / "serve"
-        script.write_text(f"#!/bin/sh\nexec {shlex.join(server_command(tools))}\n")
+        script.write_text(f"#!/bin/sh\nexec {shlex.join(command(root))}\n")
         script.chmod(0o755)
         check([str(script)])
     else:
-        with serve_http(tools) as url:
-            check([url, "--transport", "http"])
+        with http_server(root) as server:
+            check([server.url, "--transport", "http"])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 def test_the_typescript_client_lists_and_calls(
-    transport: str, node: Path, clients: Path, tools: list[str]
+    transport: str, node: Path, clients: Path, root: Path
 ) -> None:
     """The SDK that most applications use."""
 
@@ -124,10 +126,10 @@ def test_the_typescript_client_lists_and_calls(
         return seen
 
     if transport == "stdio":
-        seen = run(server_command(tools))
+        seen = run(command(root))
     else:
-        with serve_http(tools) as url:
-            seen = run([url])
+        with http_server(root) as server:
+            seen = run([server.url])
     document = json.loads((HERE / "config.json").read_text())
     selected = document["agents"]["conformance"]["tools"]["use"]
     assert seen == {

@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from raw_exec.history import History, Receipt, memory, open_history
+from raw_exec.history import (
+    History,
+    InteractionRecord,
+    JobRecord,
+    Receipt,
+    memory,
+    open_history,
+)
 
 LOOK = 10
 KEPT = 7
@@ -57,13 +64,16 @@ async def test_the_oldest_calls_and_receipts_are_forgotten(kind: str, tmp_path: 
 
 
 @pytest.mark.usefixtures("bounds")
-async def test_large_results_are_forgotten_by_their_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few calls can hold much."""
+@pytest.mark.parametrize("letter", ["x", "\N{HIRAGANA LETTER A}"])
+async def test_large_results_are_forgotten_by_their_size(
+    monkeypatch: pytest.MonkeyPatch, letter: str
+) -> None:
+    """Few calls can hold much; bytes are counted, not characters."""
     monkeypatch.setattr(memory, "KEPT_BYTES", 5000)
     async with open_history() as history:
         await history.begin_session("a")
         for number in range(1, LOOK + 1):
-            text = {"type": "text", "text": "x" * 2000}
+            text = {"type": "text", "text": letter * (2000 // len(letter.encode()))}
             await _call(history, "a", f"c{number}", content=[text])
         assert await _names(history, "a") == [f"c{LOOK - 1}", f"c{LOOK}"]
 
@@ -80,3 +90,25 @@ async def test_ended_sessions_are_forgotten_and_open_ones_are_not() -> None:
             await _call(history, "open", f"c{number}")
         found = [record.session_id for record in await history.sessions()]
     assert found == ["s8", "s7", "s6", "open"]
+
+
+@pytest.mark.usefixtures("bounds")
+async def test_settled_questions_and_ended_processes_are_forgotten_and_live_ones_are_not() -> None:
+    """In a session that stays open for months."""
+    async with open_history() as history:
+        await history.begin_session("a")
+        for number in range(9):
+            ended = None if number == 0 else number
+            state = "running" if ended is None else "exited"
+            await history.put_job("a", JobRecord(f"j{number}", state, "ls", 1, ended_at=ended))
+            asked = InteractionRecord(
+                f"q{number}", "a", history.host_id, "c", "agent/t", "p", {}, 100,
+                "pending" if ended is None else "answered", 1, number, 9, ended,
+            )  # fmt: skip
+            await history.add_interaction(asked)
+        for number in range(LOOK):
+            await _call(history, "a", f"c{number}")
+        jobs = [job.job_id for job in await history.jobs("a")]
+        questions = [one.request_id for one in await history.interactions("a")]
+    assert jobs == ["j0", "j6", "j7", "j8"]
+    assert questions == ["q0", "q6", "q7", "q8"]

@@ -130,6 +130,21 @@ async def test_a_rule_that_does_not_fit_withholds_that_tool_only(tmp_path: Path)
         assert (await runtime.registry.dispatch("s__echo", {"text": "x"})).text == "x"
 
 
+async def test_a_review_that_can_not_happen_withholds_the_tool(tmp_path: Path) -> None:
+    """Its server's profile counts: that of other tools has a view, which no server is on."""
+    sandbox = {
+        "default": "seen",
+        "profiles": {"seen": {"write": ["$CWD"], "effects": "observed"}},
+    }
+    rules = [{"match": "mcp/s/echo", "effect": "ask", "review": True}]
+    async with runtime_of(tmp_path, ["echo", "count"], rules=rules, sandbox=sandbox) as runtime:
+        assert runtime.registry.names == ("s__count",)
+        (missing,) = runtime.loaded.missing
+        assert "profile 'mcp-server'" in missing.reason
+        assert "'review' does not fit" in (missing.hint or "")
+        assert (await runtime.registry.dispatch("s__count", {})).text == "1"
+
+
 async def test_names_are_valid_stable_and_never_meet(tmp_path: Path) -> None:
     """``a.b`` and ``a_b``, and one name on two servers; reported: codex #8174."""
     servers = {"s": fixture_server(), "s__a": fixture_server(), "t": fixture_server("other-echo")}

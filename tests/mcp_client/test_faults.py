@@ -98,11 +98,13 @@ async def test_a_server_that_dies_in_a_call_is_started_again_by_the_next(tmp_pat
     """What it remembered is lost, and the outcome of that call says so."""
     async with runtime_of(tmp_path, ["die", "half", "count"]) as runtime:
         call = runtime.registry.dispatch
-        for name, words in (("s__die", "status 7"), ("s__half", "status 0")):
+        expected = (("s__die", "status 7", "about to die"), ("s__half", "status 0", ""))
+        for name, words, said in expected:
             assert (await call("s__count", {})).text == "1"
             died = await call(name, {})
             assert (died.code, died.stage) == ("mcp_unavailable", "handler")
             assert words in died.text
+            assert said in died.logs.get("stderr", "")
             again = await call("s__count", {})
             assert again.usage["worker"] == "cold"
             assert "is lost" in again.detail["server_restarted"]
@@ -110,7 +112,6 @@ async def test_a_server_that_dies_in_a_call_is_started_again_by_the_next(tmp_pat
             assert again.text == "1"
             # Back to what the loop expects: a server that nothing was asked of.
             await call("s__die", {})
-        assert "about to die" in died.logs.get("stderr", "about to die")
 
 
 async def test_a_server_that_keeps_dying_is_left_alone_for_a_while(tmp_path: Path) -> None:

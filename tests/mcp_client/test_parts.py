@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -253,6 +255,18 @@ def test_of_very_many_blocks_only_enough_are_kept_to_refuse_them() -> None:
     for wrong in (b"[]", b"{", b'{"jsonrpc": "1.0", "id": 1, "result": {}}'):
         with pytest.raises(ValueError, match=r"."):
             _read_large(wrong)
+
+
+def test_what_the_sdk_logs_is_not_printed_by_itself() -> None:
+    """Its records may quote a server; Python prints those of loggers without a handler."""
+    code = (
+        "import logging\n"
+        "import raw_exec.mcp_client.connection\n"
+        "for name in ('mcp.client.session', 'client', 'httpx2', 'httpcore2.connection', 'other'):\n"
+        "    logging.getLogger(name).warning(name)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("", "other\n")
 
 
 def test_stray_lines_are_counted_and_few_are_shown() -> None:

@@ -13,12 +13,15 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 
-from requires import require, require_node
+from foreign import npm_packages
+from requires import require
 from tests.mcp_client.support import runtime_of
 
 HERE = Path(__file__).parent
@@ -26,22 +29,10 @@ PYPI = ("time", "git", "fetch", "markitdown")
 PROFILES = {
     "box": {"read": ["$CWD/box"], "write": ["$CWD/box"]},
     "git": {"read": ["$CWD/box"], "processes": "allowed"},
+    "online": {"network": "host"},
 }
 
 pytestmark = pytest.mark.timeout(300)
-
-
-def _install_npm() -> str | None:
-    folder = HERE / "npm"
-    if (folder / "node_modules" / ".package-lock.json").exists():
-        return None
-    npm = shutil.which("npm")
-    if npm is None:
-        return "npm is not installed"
-    done = subprocess.run(
-        [npm, "ci", "--ignore-scripts"], cwd=folder, capture_output=True, text=True, timeout=240
-    )
-    return None if done.returncode == 0 else f"npm ci failed: {done.stderr[-500:]}"
 
 
 def _environment(name: str) -> Path:
@@ -69,9 +60,9 @@ def _install_pypi(name: str) -> str | None:
 
 @pytest.fixture(scope="module")
 def _installed() -> None:
-    require_node()
-    with ThreadPoolExecutor(len(PYPI) + 1) as pool:
-        jobs = [pool.submit(_install_npm), *(pool.submit(_install_pypi, name) for name in PYPI)]
+    with ThreadPoolExecutor(len(PYPI)) as pool:
+        jobs = [pool.submit(_install_pypi, name) for name in PYPI]
+        npm_packages(HERE / "npm", timeout=240)
         failed = [text for job in jobs if (text := job.result()) is not None]
     require("mcp-servers", not failed, "; ".join(failed))
 
@@ -97,9 +88,10 @@ def pypi_server(name: str, program: str, *args: str, **fields: Any) -> dict[str,
 
 
 async def test_filesystem(tmp_path: Path, box: Path) -> None:
-    """Writes and reads in its folder; what its plan does not grant, it can't name."""
+    """Writes and reads in its folder; what its plan does not grant is not there for it."""
     (tmp_path / "outside.txt").write_text("outside")
-    server = npm_server("filesystem", str(box), sandbox="box")
+    # By its own rules it may read all of them.
+    server = npm_server("filesystem", str(box), str(tmp_path), "/etc", sandbox="box")
     tools = [f"mcp/fs/{name}" for name in ("write_file", "read_text_file")]
     async with runtime_of(
         tmp_path, tools, {"fs": server}, sandbox={"profiles": PROFILES}
@@ -211,13 +203,43 @@ async def test_git(tmp_path: Path, repository: Path) -> None:
         assert "first words" in json.dumps(log.as_dict()["content"])
 
 
-async def test_fetch(tmp_path: Path) -> None:
-    """Without a network it can't reach even this host, and says so itself."""
-    server = pypi_server("fetch", "mcp-server-fetch", "--ignore-robots-txt")
-    async with runtime_of(tmp_path, ["mcp/web/fetch"], {"web": server}) as runtime:
-        result = await runtime.registry.dispatch("web__fetch", {"url": "http://127.0.0.1:9/"})
-        assert result.is_error
-        assert result.code in (None, "handler_error")
+class _Page(BaseHTTPRequestHandler):
+    """Answers every request with a few words."""
+
+    def log_message(self, *_args: Any) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        body = b"words of a page"
+        self.send_response(200)
+        self.send_header("content-type", "text/plain")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@pytest.fixture
+def page() -> Iterator[str]:
+    """The URL of a page on this host."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Page) as server:
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/"
+        server.shutdown()
+        thread.join()
+
+
+async def test_fetch(tmp_path: Path, page: str) -> None:
+    """In pairs: without a network it can't reach even this host, and says so itself."""
+    program = ("fetch", "mcp-server-fetch", "--ignore-robots-txt", "--allow-private-ips")
+    servers = {"web": pypi_server(*program), "online": pypi_server(*program, sandbox="online")}
+    tools = ["mcp/web/fetch", "mcp/online/fetch"]
+    async with runtime_of(tmp_path, tools, servers, sandbox={"profiles": PROFILES}) as runtime:
+        refused = await runtime.registry.dispatch("web__fetch", {"url": page})
+        assert refused.is_error
+        assert refused.code in (None, "handler_error")
+        fetched = await runtime.registry.dispatch("online__fetch", {"url": page})
+        assert "words of a page" in fetched.text
 
 
 async def test_markitdown_reads_what_was_granted_and_not_what_was_not(

@@ -162,7 +162,7 @@ def test_draft_07_is_said_in_the_words_of_today() -> None:
 
 
 def test_an_array_says_its_items_where_a_provider_wants_it() -> None:
-    """Bug report 6: "array schema missing items"; ``{}`` means the same."""
+    """One answers "array schema missing items"; ``{}`` means the same."""
     schema = {"type": "object", "properties": {"a": {"type": "array"}}}
     assert _project(schema, "openai").schema["properties"]["a"] == {"type": "array", "items": {}}
     assert _project(schema, "anthropic").schema == schema
@@ -171,7 +171,7 @@ def test_an_array_says_its_items_where_a_provider_wants_it() -> None:
 
 @pytest.mark.parametrize("profile", ["anthropic", "openai", "openai-strict", "gemini"])
 def test_a_branch_at_the_root_is_refused_with_advice(profile: str) -> None:
-    """Bug report 3: it would fail the whole request."""
+    """It would fail the whole request."""
     schema = {
         "type": "object",
         "properties": {"a": {"type": "string"}, "b": {"type": "string"}},
@@ -224,7 +224,7 @@ STRICT = {
 
 
 def test_a_strict_schema_requires_all_and_closes_all() -> None:
-    """Bug report 7: optional is nullable, objects are closed, what it can't say is told."""
+    """Optional is nullable, objects are closed, what it can't say is told."""
     projected = _project(STRICT, "openai-strict")
     assert projected.problems == ()
     assert projected.told == ("/properties/url/minLength",)
@@ -358,7 +358,7 @@ def test_an_optional_null_with_a_null_default_means_absent() -> None:
 
 
 def test_references_are_written_out_and_a_cycle_is_refused_with_its_path() -> None:
-    """Bug report 4: a dropped ``$ref`` leaves an argument without shape."""
+    """A dropped ``$ref`` leaves an argument without shape."""
     schema = {
         "type": "object",
         "properties": {"task": {"$ref": "#/$defs/Task", "description": "What to do."}},

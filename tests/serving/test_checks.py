@@ -35,13 +35,13 @@ async def _ask(app: Any, scope: dict[str, Any]) -> tuple[Any, list[Any]]:
     async def send(message: Any) -> None:
         sent.append(message)
 
-    app._app = _Inner(reached, app._app)
+    app._app = _Inner(reached)
     await app(scope, receive, send)
     return (sent[0].get("status", sent[0].get("code")) if sent else None), reached
 
 
 class _Inner:
-    def __init__(self, reached: list[Any], _app: Any) -> None:
+    def __init__(self, reached: list[Any]) -> None:
         self._reached = reached
 
     async def __call__(self, scope: Any, _receive: Any, _send: Any) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import stat
 import struct
 import sys
 from pathlib import Path
@@ -160,9 +161,9 @@ def container_image(world: World) -> None:
     assert (world.root / "d/x").read_text() == "nnnn"
 
 
-def device_in_the_layer(world: World) -> None:
+def whiteout_in_the_layer(world: World) -> None:
     """A whiteout that is taken for a file is no file."""
-    os.mkfifo(world.upper / "x")
+    os.mknod(world.upper / "x", stat.S_IFCHR, 0)
     assert "is not the file" in world.refused(change("x", "create"))
 
 
@@ -170,7 +171,7 @@ CASES = {
     case.__name__: case
     for case in (
         full_disk, read_only_disk, folder_without_permission, nested_mounts,
-        bind_of_the_same_file_system, container_image, device_in_the_layer,
+        bind_of_the_same_file_system, container_image, whiteout_in_the_layer,
     )
 }  # fmt: skip
 

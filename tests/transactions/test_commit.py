@@ -18,7 +18,7 @@ from raw_exec.transactions.changes import ChangeSet
 from raw_exec.transactions.commit import CommitLimits
 from raw_exec.transactions.errors import CommitConflict, CommitRefused
 from raw_exec.transactions.journal import hold_commit_lock, open_state_dir
-from tests.transactions.lab import Lab, change, on_tree, picture, summary, wait_for_tick
+from tests.transactions.lab import Lab, change, now_ns, on_tree, picture, summary, wait_for_tick
 
 
 def compare_with_direct(lab: Lab, source: str) -> ChangeSet:
@@ -288,9 +288,11 @@ def test_changes_elsewhere_are_no_conflict(lab: Lab) -> None:
 
 def test_a_call_right_after_a_commit_does_not_conflict_with_it(lab: Lab) -> None:
     """Our choice: a commit ends when its times can be told from those of the next call."""
-    for turn in range(3):
+    for turn in range(5):
         lab.commit(lab.run(f"open('a', 'w').write('{turn}'); open('d{turn}', 'w').close()"))
-    assert (lab.root / "a").read_text() == "2"
+        started = now_ns()
+        assert all(path.stat().st_ctime_ns < started for path in (lab.root, *lab.root.iterdir()))
+    assert (lab.root / "a").read_text() == "4"
 
 
 def test_of_two_calls_on_one_file_the_second_commit_conflicts(lab: Lab) -> None:

@@ -182,6 +182,23 @@ def test_files_that_are_costly_to_compare_are_shown_as_replaced(lab: Lab) -> Non
     assert len(lines) == 4 + 2 * 8001
 
 
+def test_comparing_has_one_bound_for_all_files(lab: Lab) -> None:
+    """Attack: many files, each just cheap enough; the second one is shown as replaced."""
+    lines = [f"{number}\n" for number in range(900)]
+    for name in ("f", "g"):
+        lab.write(name, "".join(lines))
+    found = lab.run(
+        "for name in ('f', 'g'):\n"
+        "    lines = open(name).read().splitlines(True)\n"
+        "    open(name, 'w').writelines(['first\\n', *lines[1:-1], 'last\\n'])"
+    )
+    whole = shown(found)
+    second = whole.index("changed file g")
+    removed = [sum(line.startswith("-") for line in part) - 1 for part in (
+        whole[:second], whole[second:])]  # fmt: skip
+    assert removed == [2, 900]
+
+
 def test_trees_are_named_when_there_are_several(lab: Lab) -> None:
     """Paths are relative to their tree."""
     other = Lab(lab.base / "second")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +123,28 @@ def test_deep_folders_cost_as_much_as_they_are_many(lab: Lab) -> None:
         assert lab.root.joinpath(*["d"] * 20).is_dir()
 
 
+def test_what_a_call_made_inherits_no_access_list(lab: Lab) -> None:
+    """Attack: a default list on the tree's top would open new files, while they wait, to others."""
+    found = lab.run(
+        f"""
+        open('made', 'w').close(); os.mkdir('folder'); open('own', 'w').close()
+        os.setxattr('own', 'system.posix_acl_access', {_access_list(0)!r})
+        """
+    )
+    os.setxattr(lab.root, "system.posix_acl_default", _access_list(12345))
+    lab.commit(found)
+    for name, has_one in (("made", False), ("folder", False), ("own", True)):
+        lists = [one for one in os.listxattr(lab.root / name) if one.startswith("system.posix_acl")]
+        assert bool(lists) is has_one, name
+
+
+def _access_list(user: int) -> bytes:
+    """Return a list that opens a thing to one more user, as the kernel keeps it."""
+    nobody = 0xFFFFFFFF
+    entries = [(1, 7, nobody), (2, 7, user), (4, 5, nobody), (16, 7, nobody), (32, 5, nobody)]
+    return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
+
+
 class lab_depth:  # noqa: N801  (reads as the function that it is)
     """A chain of folders in the view, removed from both sides without recursion."""
 
@@ -198,7 +221,13 @@ async def test_a_call_given_up_while_it_commits_has_its_outcome(
     """Attack on the truth: "aborted" would say that nothing was changed."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     before = footprint()
+
+    async def hook(_call: Any, _result: Any) -> None:
+        await trio.lowlevel.checkpoint()
+
     async with open_world(tmp_path) as world:
+        # What comes after the commit can be cancelled, too.
+        object.__setattr__(world.runtime._services, "post_hooks", hook)
         found = (await world.runtime.launcher.capabilities())["overlay"]
         require("overlay", found["works"], str(found["message"]))
         token = trio.lowlevel.current_trio_token()

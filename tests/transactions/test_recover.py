@@ -16,6 +16,7 @@ import pytest
 from raw_exec.errors import ConfigError
 from raw_exec.transactions import syscalls
 from raw_exec.transactions.commit import commit
+from raw_exec.transactions.errors import CommitRefused
 from raw_exec.transactions.journal import read_journal
 from raw_exec.transactions.recover import recover, recover_at_start
 from requires import require
@@ -195,6 +196,31 @@ def test_another_directory_under_the_name_of_a_tree_is_not_touched(
     lab.root.rmdir()
     (lab.base / "elsewhere").rename(lab.root)
     assert recover(lab.state).finished == [str(lab.root)]
+
+
+def test_a_commit_waits_for_a_recovery_of_its_own_tree_only(
+    lab: Lab, die_at: Callable[[str, int], None]
+) -> None:
+    """A tree that is in between is not committed to; another with a name like it is."""
+    lab.write("a")
+    lab.run("open('a', 'w').write('mine')")
+    interrupt(lab, die_at, "exchange", 1)
+    lab.root.rename(lab.base / "elsewhere")
+    own, beside, within = lab.root, lab.base / "tree2", lab.root / "inner"
+    for lab.root in (own, within, beside):
+        lab.root.mkdir()
+        found = lab.run("open('n', 'w').close()")
+        if lab.root == beside:
+            assert [tree for tree, _reason in lab.commit(found).recovered.failed] == [str(own)]
+            continue
+        with pytest.raises(CommitRefused, match="neither be finished nor undone"):
+            lab.commit(found)
+    assert os.listdir(beside) == ["n"]
+    lab.root = own
+    within.rmdir()
+    own.rmdir()
+    (lab.base / "elsewhere").rename(own)
+    assert recover(lab.state).finished == [str(own)]
 
 
 def test_a_journal_that_can_not_be_read_is_kept_and_told(lab: Lab) -> None:

@@ -237,7 +237,7 @@ async def test_write_grants_elsewhere_are_withheld_without_a_view(
 async def test_a_tool_with_grants_elsewhere_runs_on_a_view_of_all(
     verify: Verify, tmp_path: Path
 ) -> None:
-    """Item 5: it may do what it may do, all of it is seen, and nothing stays."""
+    """It may do what it may do, all of it is seen, and nothing stays."""
     require("userns", not has_views(), has_views())
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()

@@ -22,7 +22,7 @@ from .plan import HostPlan
 from .steps import StepFailed, step
 from .syscalls import write_file
 
-__all__ = ["CgroupRoot", "Leaf", "parse_membership", "parse_mounts"]
+__all__ = ["CgroupRoot", "Leaf", "parse_membership", "parse_mounts", "unescape"]
 
 _PREFIX = "raw_exec."
 _WANTED = ("memory", "pids", "cpu")
@@ -50,7 +50,7 @@ def parse_mounts(text: str) -> dict[str, tuple[str, str]]:
         if kind not in ("cgroup", "cgroup2"):
             continue
         parts = fields.split()
-        place = (_unescape(parts[3]), _unescape(parts[4]))
+        place = (unescape(parts[3]), unescape(parts[4]))
         if kind == "cgroup2":
             found.setdefault("", place)
         else:
@@ -59,7 +59,8 @@ def parse_mounts(text: str) -> dict[str, tuple[str, str]]:
     return found
 
 
-def _unescape(text: str) -> str:
+def unescape(text: str) -> str:
+    """Return a path as it is, from a field of ``/proc/self/mountinfo``."""
     for code, char in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
         text = text.replace(code, char)
     return text

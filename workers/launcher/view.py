@@ -18,6 +18,7 @@ import os
 import stat
 from typing import NamedTuple
 
+from .cgroup import unescape
 from .copytree import copy_tree
 from .steps import StepFailed
 from .trees import (
@@ -107,16 +108,10 @@ def _mounts_inside(path: str, source: int) -> list[str]:
         for line in mounts:
             fields = line.split(b" ", 5)
             if fields[1] == ours:
-                point = _unescaped(os.fsdecode(fields[4]))
+                point = unescape(os.fsdecode(fields[4]))
                 if point.startswith(prefix):
                     found.append(point)
     return found
-
-
-def _unescaped(field: str) -> str:
-    for code in ("\\040", "\\011", "\\012", "\\134"):
-        field = field.replace(code, chr(int(code[1:], 8)))
-    return field
 
 
 def copy_view(scratch: str, root: ViewRoot, tree: int, limit_bytes: int) -> tuple[int, int]:

@@ -88,10 +88,6 @@ class Admission:
         """Places taken: by calls that run, that wait, and whose body is being read."""
         return self._total
 
-    def held_by(self, principal: str) -> int:
-        """Places taken by one principal."""
-        return self._held.get(principal, 0)
-
     def enter(self, principal: str) -> Ticket:
         """Take a place.
 

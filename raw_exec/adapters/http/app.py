@@ -22,11 +22,11 @@ from ...errors import ConfigError
 from ...history import HistoryError
 from ...interactions import InteractionError
 from ...profiles import PROFILES
-from ...values import thaw
 from .answers import Refused, encode, error_body, json_answer
 from .calls import CallState, HostedCall
 from .homes import Home
 from .openapi import openapi_document
+from .people import describe_question
 from .requests import (
     check_query,
     read_answers,
@@ -271,14 +271,7 @@ class _Routes:
         with self._home(request).session(name) as session:
             panels = [view.as_dict() for view in session.panels()]
             questions = [
-                {
-                    "request_id": question.request_id,
-                    "call_id": question.tool_call_id,
-                    "panel": question.panel,
-                    "document": thaw(question.document),
-                    "revision": question.revision,
-                    "expires_at": question.expires_at,
-                }
+                {**describe_question(question), "call_id": question.tool_call_id}
                 for question in session.questions()
             ]
         return json_answer(200, {"session": name, "panels": panels, "questions": questions})

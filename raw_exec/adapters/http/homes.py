@@ -267,7 +267,7 @@ class Home:
             return
         if kept_runtime.is_idle_since(now - self._limits.runtime_idle_seconds):
             async with self._lock:
-                if kept_runtime.users == 0:
+                if kept_runtime is self._runtime and kept_runtime.users == 0:
                     await self._close_runtime(kept_runtime)
 
     async def close(self) -> None:

@@ -169,11 +169,15 @@ class KeyFile:
         try:
             # Security: mkstemp makes the file with mode 0600, and it replaces in one step.
             fd, new = tempfile.mkstemp(prefix=".keys-", dir=self.path.parent)
-            with os.fdopen(fd, "w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(fd)
-            os.replace(new, self.path)
+            try:
+                with os.fdopen(fd, "w", encoding="utf-8") as file:
+                    file.write(text)
+                    file.flush()
+                    os.fsync(fd)
+                os.replace(new, self.path)
+            except BaseException:
+                os.unlink(new)
+                raise
         except OSError as exc:
             raise ConfigError(
                 "keys_unwritable", f"can not be written: {exc.strerror}", where=str(self.path)
@@ -237,6 +241,7 @@ class KeyRing:
         self._file = file
         self._seen = self._stamp()
         self.problem: str | None = None
+        self._directories: dict[str, str | None] = {}
         self._take(file.load())
         if not self._digests:
             raise ConfigError(
@@ -249,7 +254,9 @@ class KeyRing:
     def _take(self, keys: tuple[Key, ...]) -> None:
         self._principals = {key.id: key.principal for key in keys}
         self._digests: Mapping[str, str] = {key.id: key.sha256 for key in keys}
-        self._directories = {key.principal: key.cwd for key in keys}
+        # Security: a holder whose keys are gone may have calls that go on; without its own
+        # directory they would work in the service's.
+        self._directories |= {key.principal: key.cwd for key in keys}
 
     def _stamp(self) -> tuple[int, ...] | None:
         try:
@@ -280,10 +287,8 @@ class KeyRing:
         return None if key_id is None else self._principals[key_id]
 
     def directory_of(self, principal: str) -> str | None:
-        """Return the directory that a principal's calls may work in, if it has one of its own."""
-        return self._directories.get(principal)
+        """Return the directory that a principal's calls may work in, if it has one of its own.
 
-    @property
-    def principals(self) -> tuple[str, ...]:
-        """Holders of keys."""
-        return tuple(dict.fromkeys(self._principals.values()))
+        It outlives the principal's keys, as calls under way do.
+        """
+        return self._directories.get(principal)

@@ -10,12 +10,13 @@ from ...profiles import PROFILES
 from .answers import ERROR_STATUS
 from .events import EVENT_KINDS
 from .limits import ServiceLimits
+from .requests import MAX_PATH_CHARS, MAX_REASON_CHARS, MAX_TOOL_NAME_CHARS, NAME
 
 __all__ = ["openapi_document"]
 
 _JSON: Final = "application/json"
 _EVENTS: Final = "text/event-stream"
-_NAME: Final = {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_.:-]{0,99}$"}
+_NAME: Final = {"type": "string", "pattern": f"^{NAME.pattern}$"}
 _ANY: Final[Mapping[str, Any]] = {}
 _TEXT: Final = {"type": "string"}
 
@@ -43,7 +44,8 @@ def _errors(*statuses: int) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for status in statuses:
         codes = [code for code, found in ERROR_STATUS.items() if found == status]
-        answer = _answer(f"Nothing was run: {', '.join(codes)}.", _ref("Error"))
+        what = "The call may have run" if status == 500 else "Nothing was run"
+        answer = _answer(f"{what}: {', '.join(codes)}.", _ref("Error"))
         if status in (429, 503):
             answer["headers"] = {
                 "Retry-After": {"description": "Seconds.", "schema": {"type": "integer"}}
@@ -286,12 +288,12 @@ def _schemas(limits: ServiceLimits) -> dict[str, Any]:
     return {
         "CallRequest": _object(
             {
-                "name": {"type": "string", "minLength": 1, "maxLength": 512},
+                "name": {"type": "string", "minLength": 1, "maxLength": MAX_TOOL_NAME_CHARS},
                 "arguments": {**_ANY, "description": "Checked against the tool's schema."},
                 "cwd": {
                     "type": "string",
                     "minLength": 1,
-                    "maxLength": 4096,
+                    "maxLength": MAX_PATH_CHARS,
                     "description": "A directory inside the one that the key may use.",
                 },
                 "max_output_bytes": {
@@ -363,7 +365,7 @@ def _schemas(limits: ServiceLimits) -> dict[str, Any]:
                 {
                     "session": {**_NAME, "description": "Default: made up."},
                     "resume": {"type": "boolean"},
-                    "cwd": {"type": "string", "minLength": 1, "maxLength": 4096},
+                    "cwd": {"type": "string", "minLength": 1, "maxLength": MAX_PATH_CHARS},
                 }
             ),
             "dependentRequired": {"resume": ["session"]},
@@ -391,7 +393,7 @@ def _schemas(limits: ServiceLimits) -> dict[str, Any]:
             {
                 "approval_id": {"type": "string", "minLength": 1, "maxLength": 200},
                 "allow": {"type": "boolean"},
-                "reason": {"type": "string", "maxLength": 1000},
+                "reason": {"type": "string", "maxLength": MAX_REASON_CHARS},
             },
             ("approval_id", "allow"),
         ),

@@ -8,6 +8,7 @@ is enough; everywhere else such a call is refused with ``approval_required``.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import trio
 
@@ -17,7 +18,18 @@ from ...values import thaw
 from .answers import encode
 from .calls import CallBook, HostedCall, PendingApproval
 
-__all__ = ["ClientAdapter", "client_approver"]
+__all__ = ["ClientAdapter", "client_approver", "describe_question"]
+
+
+def describe_question(question: Question) -> dict[str, Any]:
+    """Return what a client is told of a question: what the answer to it has to name."""
+    return {
+        "request_id": question.request_id,
+        "panel": question.panel,
+        "document": thaw(question.document),
+        "revision": question.revision,
+        "expires_at": question.expires_at,
+    }
 
 
 class ClientAdapter:
@@ -42,14 +54,8 @@ class ClientAdapter:
         if call is None or not call.interactive:
             await reply.cancel()
             return
-        told = {
-            "request_id": question.request_id,
-            "panel": question.panel,
-            "document": thaw(question.document),
-            "revision": question.revision,
-            "expires_at": question.expires_at,
-        }
-        call.events.put("question", question.request_id, encode(told))
+        told = encode(describe_question(question))
+        call.events.put("question", question.request_id, told)
         try:
             await trio.sleep_forever()
         finally:

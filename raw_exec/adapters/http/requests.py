@@ -24,6 +24,9 @@ from .calls import new_call_id
 from .limits import ServiceLimits
 
 __all__ = [
+    "MAX_PATH_CHARS",
+    "MAX_REASON_CHARS",
+    "MAX_TOOL_NAME_CHARS",
     "NAME",
     "AnswerRequest",
     "ApprovalReply",
@@ -43,9 +46,9 @@ T = TypeVar("T")
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,99}")
 """Of calls and sessions that clients name."""
 
-_MAX_TOOL_NAME_CHARS: Final = 512
-_MAX_PATH_CHARS: Final = 4096
-_MAX_REASON_CHARS: Final = 1000
+MAX_TOOL_NAME_CHARS: Final = 512
+MAX_PATH_CHARS: Final = 4096
+MAX_REASON_CHARS: Final = 1000
 _DRAINED: Final = 16
 """A body this many times too big is still read to its end, so that the answer is seen."""
 
@@ -248,6 +251,13 @@ def _text(
     return fields[name].string(min_chars=min_chars, max_chars=max_chars)
 
 
+def _directory(fields: Mapping[str, Cursor]) -> str | None:
+    cwd = _text(fields, "cwd", MAX_PATH_CHARS)
+    if cwd is not None and "\0" in cwd:
+        fields["cwd"].fail("must not contain a NUL character")
+    return cwd
+
+
 def _name(fields: Mapping[str, Cursor], name: str, what: str) -> str | None:
     return fields[name].name(NAME, what) if name in fields else None
 
@@ -273,15 +283,13 @@ def read_call(value: Any, workplace: Workplace, *, wants_events: bool) -> CallRe
         detached = _boolean(fields, "async")
         if stream and detached:
             root.document.add("/async", "a call can't be both async and a stream")
-        name = _text(fields, "name", _MAX_TOOL_NAME_CHARS)
+        name = _text(fields, "name", MAX_TOOL_NAME_CHARS)
         options: dict[str, Any] = {}
         if "max_output_bytes" in fields:
             options["max_output_bytes"] = fields["max_output_bytes"].integer(1, MAX_OUTPUT_BYTES)
         if "timeout_seconds" in fields:
             options["timeout_seconds"] = _seconds(fields["timeout_seconds"])
-        cwd = _text(fields, "cwd", _MAX_PATH_CHARS)
-        if cwd is not None and "\0" in cwd:
-            fields["cwd"].fail("must not contain a NUL character")
+        cwd = _directory(fields)
         call_id = _name(fields, "call_id", "call id")
         session = _name(fields, "session", "session")
         interactive = _boolean(fields, "interactive") if "interactive" in fields else stream
@@ -333,9 +341,7 @@ def read_session(value: Any, workplace: Workplace) -> SessionRequest:
         if fields is None:
             return None
         name = _name(fields, "session", "session")
-        cwd = _text(fields, "cwd", _MAX_PATH_CHARS)
-        if cwd is not None and "\0" in cwd:
-            fields["cwd"].fail("must not contain a NUL character")
+        cwd = _directory(fields)
         resume = _boolean(fields, "resume")
         if "resume" in fields and "session" not in fields:
             root.fail("what to resume is missing: session")
@@ -384,7 +390,7 @@ def read_approval(value: Any) -> ApprovalReply:
             return None
         approval_id = _text(fields, "approval_id", 200)
         allow = fields["allow"].boolean()
-        reason = _text(fields, "reason", _MAX_REASON_CHARS, min_chars=0)
+        reason = _text(fields, "reason", MAX_REASON_CHARS, min_chars=0)
         if approval_id is None or allow is None:
             return None
         return ApprovalReply(approval_id, allow, reason)

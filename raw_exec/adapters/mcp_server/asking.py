@@ -37,18 +37,16 @@ class AskedRequests:
                 return jsonrpc.notification("notifications/cancelled", params)
         return None
 
-    def answered(self, response: Response) -> bool:
-        """Pass an answer on; say whether anybody waited for it."""
+    def answered(self, response: Response) -> None:
+        """Pass an answer on; one that nobody waits for means nothing."""
         asked = self._open.pop(response.id, None)
         if asked is None:
-            return False
-        result = response.result
-        if result is None:
+            return
+        if response.result is None:
             message = str((response.error or {}).get("message", ""))[:_MAX_SHOWN]
             asked.refuse(f"the client can't ask: {message}")
         else:
-            asked.answer(result)
-        return True
+            asked.answer(response.result)
 
     def forget(self, questions: Collection[Asked]) -> None:
         """Drop the questions of a call that has ended; late answers mean nothing."""

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 __all__ = [
     "CLIENT_CAPABILITIES",
-    "CLIENT_INFO",
     "HANDSHAKE_VERSIONS",
     "HEADER_MISMATCH",
     "HTTP_STATUS",
@@ -75,7 +74,6 @@ HTTP_STATUS: Final[Mapping[int, int]] = {
 _PREFIX: Final = "io.modelcontextprotocol/"
 PROTOCOL_VERSION: Final = _PREFIX + "protocolVersion"
 CLIENT_CAPABILITIES: Final = _PREFIX + "clientCapabilities"
-CLIENT_INFO: Final = _PREFIX + "clientInfo"
 SERVER_INFO: Final = _PREFIX + "serverInfo"
 SUBSCRIPTION_ID: Final = _PREFIX + "subscriptionId"
 

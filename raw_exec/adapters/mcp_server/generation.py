@@ -86,10 +86,6 @@ class Generation:
         self._finished = trio.Event()
         self._check_idle()
 
-    def find(self, call_id: str) -> RunningCall | None:
-        """Return a running call."""
-        return self._calls.get(call_id)
-
     async def dispatch(self, call: RunningCall) -> ToolResult:
         """Run a call.
 

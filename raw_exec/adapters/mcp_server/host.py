@@ -107,7 +107,7 @@ class Host:
     @property
     def generation(self) -> Generation:
         """The one that new calls go to."""
-        assert self._generation is not None  # noqa: S101  (open_host has set it)
+        assert self._generation is not None  # noqa: S101  (replace comes first)
         return self._generation
 
     def catalog(self) -> Catalog:
@@ -221,14 +221,13 @@ class Host:
             RpcError: There is none, or it is another one's.
         """
         found = self._detached.get(wanted.request_state or "")
-        call = None if found is None else found.call
         if (
             found is None
-            or call is None
-            or call.owner != owner
-            or (call.ended.is_set() and call.result is None)
+            or found.call.owner != owner
+            or (found.call.ended.is_set() and found.call.result is None)
         ):
             raise RpcError(INVALID_PARAMS, "params.requestState is unknown, used up or expired")
+        call = found.call
         asked = call.wanted
         if (wanted.tool.projected.name, wanted.arguments) != (
             asked.tool.projected.name,

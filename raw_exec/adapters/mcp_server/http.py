@@ -78,9 +78,6 @@ class McpApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        if scope["type"] == "lifespan":
-            await _lifespan(receive, send)
-            return
         if scope["type"] != "http":
             return
         http = HttpRequest(scope, receive, send)
@@ -154,16 +151,15 @@ class McpApp:
         peer = self._host.peer()
         try:
             event = self._stateless_event(http, peer, message)
+            if isinstance(event, Reply):
+                await send_json(http.send, 200, event.message)
+            elif isinstance(event, ToolCall):
+                await self._call(http, peer, event, _STATELESS_PLACE + http.owner, None)
+            elif isinstance(event, Listen):
+                await self._listen(http, peer, event)
         except RpcError as exc:
             exc.request_id = message.id
             raise
-        place = _STATELESS_PLACE + http.owner
-        if isinstance(event, Reply):
-            await send_json(http.send, 200, event.message)
-        elif isinstance(event, ToolCall):
-            await self._call(http, peer, event, place, None)
-        elif isinstance(event, Listen):
-            await self._listen(http, peer, event)
 
     def _stateless_event(self, http: HttpRequest, peer: Peer, message: Request) -> Any:
         check_routing_headers(http.headers, message.method, message.params)
@@ -349,11 +345,3 @@ def _status(message: dict[str, Any] | None) -> int:
 async def _cancel_when(event: trio.Event, scope: trio.CancelScope) -> None:
     await event.wait()
     scope.cancel()
-
-
-async def _lifespan(receive: Receive, send: Send) -> None:
-    while True:
-        message = await receive()
-        await send({"type": f"{message['type']}.complete"})
-        if message["type"] == "lifespan.shutdown":
-            return

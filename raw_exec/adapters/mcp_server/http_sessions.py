@@ -51,9 +51,6 @@ class HttpSessions:
         self._host = host
         self._sessions: dict[str, HttpSession] = {}
 
-    def __len__(self) -> int:
-        return len(self._sessions)
-
     def begin(self, owner: str) -> HttpSession:
         """Begin a session; one that is unused for long makes room.
 

@@ -51,7 +51,6 @@ __all__ = [
     "ServerFacts",
     "ToolCall",
     "is_stateless",
-    "unsupported_version",
 ]
 
 _TTL_MS: Final = 60_000
@@ -179,16 +178,6 @@ def is_stateless(params: Mapping[str, Any]) -> bool:
     """Say whether a request speaks the stateless way, well or badly."""
     meta = params.get("_meta")
     return isinstance(meta, dict) and PROTOCOL_VERSION in meta
-
-
-def unsupported_version(requested: str) -> RpcError:
-    """Return the refusal of a version."""
-    supported = list(STATELESS_VERSIONS)
-    return RpcError(
-        UNSUPPORTED_VERSION,
-        f"protocol version {requested!r:.40} is not served",
-        {"supported": supported, "requested": requested[:200]},
-    )
 
 
 class Peer:
@@ -395,7 +384,11 @@ def _check_envelope(params: Mapping[str, Any]) -> None:
     if not isinstance(version, str):
         raise RpcError(INVALID_PARAMS, f"{PROTOCOL_VERSION} must be text")
     if version not in STATELESS_VERSIONS:
-        raise unsupported_version(version)
+        raise RpcError(
+            UNSUPPORTED_VERSION,
+            f"protocol version {version!r:.40} is not served",
+            {"supported": list(STATELESS_VERSIONS), "requested": version[:200]},
+        )
     if not isinstance(meta[CLIENT_CAPABILITIES], dict):
         raise RpcError(INVALID_PARAMS, f"{CLIENT_CAPABILITIES} must be an object")
 

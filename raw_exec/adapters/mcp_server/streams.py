@@ -45,10 +45,10 @@ async def send_json(
     await send({"type": "http.response.body", "body": body})
 
 
-async def send_empty(send: Send, status: int, headers: Iterable[_Header] = ()) -> None:
+async def send_empty(send: Send, status: int) -> None:
     """Send an answer without a body."""
     length = (b"content-length", b"0")
-    await send({"type": "http.response.start", "status": status, "headers": [length, *headers]})
+    await send({"type": "http.response.start", "status": status, "headers": [length]})
     await send({"type": "http.response.body", "body": b""})
 
 
@@ -57,13 +57,11 @@ class Answer:
 
     Args:
         send: Of the request.
-        headers: Sent with it, whatever it becomes.
         streams: Whether the client takes a stream.
     """
 
-    def __init__(self, send: Send, headers: Iterable[_Header] = (), *, streams: bool) -> None:
+    def __init__(self, send: Send, *, streams: bool) -> None:
         self._send = send
-        self._headers = tuple(headers)
         self._lock = trio.Lock()
         self.streams = streams
         self.is_stream = False
@@ -77,8 +75,7 @@ class Answer:
     async def _start(self) -> None:
         if self.streams and not self.is_stream and not self.is_over:
             self.is_stream = True
-            headers = [*_STREAM, *self._headers]
-            await self._send({"type": "http.response.start", "status": 200, "headers": headers})
+            await self._send({"type": "http.response.start", "status": 200, "headers": _STREAM})
 
     async def event(self, message: dict[str, Any]) -> None:
         """Send a message in the stream; a client that takes none misses it."""
@@ -109,9 +106,9 @@ class Answer:
                 body = b"" if message is None else _event(message)
                 await self._send({"type": "http.response.body", "body": body})
             elif message is None:
-                await send_empty(self._send, status, self._headers)
+                await send_empty(self._send, status)
             else:
-                await send_json(self._send, status, message, self._headers)
+                await send_json(self._send, status, message)
 
     async def _body(self, data: bytes) -> None:
         await self._send({"type": "http.response.body", "body": data, "more_body": True})

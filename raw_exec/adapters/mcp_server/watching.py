@@ -129,8 +129,9 @@ async def watch_tools(
 
     What is broken after a change is told of, and the tools before it stay.
     """
-
     served = source.served
+    if len(served) >= _MAX_FILES:
+        _log.warning("only %d files of the tools are looked at for changes", _MAX_FILES)
     while True:
         await trio.sleep(interval_seconds)
         now = await trio.to_thread.run_sync(source.look)
@@ -143,16 +144,16 @@ async def watch_tools(
             changed = await source.serve(host)
         except Exception as exc:
             served = now  # until the next change
-            _log.warning("the tools are as before: %s", told(exc))
+            _log.warning("the tools are as before: %s", _told(exc))
         else:
             served = source.served
             _log.info("the tools were read again; %s", "they differ" if changed else "no change")
 
 
-def told(exc: BaseException) -> str:
+def _told(exc: BaseException) -> str:
     """Say what went wrong in one line, without the groups that nurseries put round it."""
     if isinstance(exc, BaseExceptionGroup):
-        return told(exc.exceptions[0])
+        return _told(exc.exceptions[0])
     if not isinstance(exc, RawExecError):
         return f"{type(exc).__name__}: {exc}"
     problems: Sequence[Any] = getattr(exc, "problems", ())

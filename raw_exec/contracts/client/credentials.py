@@ -105,9 +105,13 @@ class Credentials:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             # Security: mkstemp makes the file with mode 0600, and it replaces in one step.
             fd, new = tempfile.mkstemp(prefix=".credentials-", dir=self.path.parent)
-            with os.fdopen(fd, "w", encoding="utf-8") as file:
-                file.write(json.dumps(value, indent=2) + "\n")
-            os.replace(new, self.path)
+            try:
+                with os.fdopen(fd, "w", encoding="utf-8") as file:
+                    file.write(json.dumps(value, indent=2) + "\n")
+                os.replace(new, self.path)
+            except BaseException:
+                os.unlink(new)
+                raise
         except OSError as exc:
             raise ConfigError(
                 "credentials_unwritable",

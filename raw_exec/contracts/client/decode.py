@@ -39,7 +39,6 @@ from ..model import (
 )
 
 __all__ = [
-    "MODEL_CONFIG",
     "PROMPT",
     "PROMPT_FILE",
     "PROMPT_VERSION",
@@ -66,10 +65,9 @@ TOOL_VERSION = (
 )
 PROMPT = "id name workspace { name } description visibility kind createdAt updatedAt"
 PROMPT_FILE = "name content isEntrypoint format inputSchema optionInputSchema schemaWarnings"
-MODEL_CONFIG = "provider model parameters"
 PROMPT_VERSION = (
     "id version status metadata outputSchema decisionSpec "
-    f"modelConfig {{ {MODEL_CONFIG} }} readme files {{ {PROMPT_FILE} }} "
+    f"modelConfig {{ provider model parameters }} readme files {{ {PROMPT_FILE} }} "
     f"tools {{ alias toolVersion {{ {TOOL_VERSION} }} }} hiddenTools revision "
     "createdAt updatedAt publishedAt"
 )

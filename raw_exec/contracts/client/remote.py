@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ..errors import version_unknown
 from ..model import (
     UNSET,
     FileFormat,
@@ -29,7 +30,7 @@ from .decode import (
     read_prompt_version,
 )
 from .remote_tools import RemoteTools
-from .requests import given, no_version, word
+from .requests import given, word
 
 __all__ = ["RemoteRegistry"]
 
@@ -146,7 +147,7 @@ class RemoteRegistry(RemoteTools):
     ) -> PromptVersion:
         found = self.find_prompt_version(workspace, name, constraint, status=status)
         if found is None:
-            raise no_version(f"@{workspace}/{name}", constraint)
+            raise version_unknown(f"@{workspace}/{name}", constraint)
         return found
 
     def list_prompt_versions(

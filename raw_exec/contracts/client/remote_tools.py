@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ..errors import version_unknown
 from ..model import UNSET, Page, Status, Tool, ToolVersion, Unset
 from .decode import TOOL, TOOL_VERSION, decoding, field, read_page, read_tool, read_tool_version
-from .requests import Requests, given, no_version, word
+from .requests import Requests, given, word
 
 __all__ = ["RemoteTools"]
 
@@ -76,7 +77,7 @@ class RemoteTools(Requests):
     ) -> ToolVersion:
         found = self.find_tool_version(workspace, name, constraint, status=status)
         if found is None:
-            raise no_version(f"@{workspace}/{name}", constraint)
+            raise version_unknown(f"@{workspace}/{name}", constraint)
         return found
 
     def list_tool_versions(

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
-from ..errors import NotFound
 from ..model import UNSET, Page, Status
 from .decode import decoding, error_of, field, read_page
 from .transport import Transport
 
-__all__ = ["Requests", "given", "no_version", "word"]
+__all__ = ["Requests", "given", "word"]
 
 T = TypeVar("T")
 
@@ -111,17 +110,3 @@ def given(**values: Any) -> dict[str, Any]:
 
 def word(status: Status | None) -> str | None:
     return None if status is None else status.value
-
-
-def no_version(ref: str, constraint: str | None) -> NotFound:
-    if constraint == "draft":
-        return NotFound(
-            "version_unknown",
-            f"{ref} has no open draft that is visible to you",
-            hint="open one first",
-        )
-    return NotFound(
-        "version_unknown",
-        f"no version of {ref} matches {constraint!a:.90}",
-        hint="list its versions to see what there is",
-    )

@@ -7,7 +7,7 @@ and a test build the same thing.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from ...errors import ContractError, Problem
@@ -62,7 +62,7 @@ class Prompt:
 class Lock:
     """Everything that one generated file is about. The order of prompts does not matter."""
 
-    prompts: tuple[Prompt, ...] = field(default=())
+    prompts: tuple[Prompt, ...] = ()
 
 
 class GenerationError(ContractError):

@@ -15,7 +15,7 @@ from .model import GenerationError, Lock, Prompt, Tool
 from .names import Namespace, split_ref, tool_base, version_suffix
 from .shapes import Shape, build_shape
 
-__all__ = ["Binding", "Contract", "Plan", "make_plan", "tool_definition"]
+__all__ = ["Binding", "Contract", "Plan", "draft_warnings", "make_plan", "tool_definition"]
 
 _VERSION: Final = re.compile(r"[0-9A-Za-z.+-]{1,100}")
 _WIRE: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -188,3 +188,16 @@ def tool_definition(tool: Tool) -> str:
         separators=(",", ":"),
         default=dict,
     )
+
+
+def draft_warnings(binding: Binding) -> list[str]:
+    """Return what to say when a prompt is asked for: that it, or what it pins, can change."""
+    prompt = binding.prompt
+    found = []
+    if prompt.draft:
+        found.append(f"prompt {prompt.ref} is a draft version; it can change")
+    drafts = [tool.wire_name for tool in prompt.tools if tool.draft]
+    if drafts:
+        listed = ", ".join(drafts)
+        found.append(f"prompt {prompt.ref} pins draft tool versions, which can change: {listed}")
+    return found

@@ -6,11 +6,11 @@ import re
 from typing import Final
 
 from .model import Lock
-from .plan import Binding, Contract, Plan, make_plan, tool_definition
+from .plan import Binding, Contract, Plan, draft_warnings, make_plan, tool_definition
 from .preamble import preamble
 from .python_types import InputTypes, OutputTypes, literal
 
-__all__ = ["draft_warnings", "generate_python"]
+__all__ = ["generate_python"]
 
 _HEADER: Final = '''"""Typed bindings of pinned tool contracts.
 
@@ -101,12 +101,11 @@ def _prompt(binding: Binding) -> str:
     prompt, name = binding.prompt, binding.name
     blocks: list[str] = []
     pins = list(zip(prompt.tools, binding.contracts, strict=True))
-    for suffix in ("", "Async"):
-        if pins:
+    if pins:
+        for suffix in ("", "Async"):
             entries = [f"    {literal(t.wire_name)}: {c.name}{suffix}," for t, c in pins]
             head = f'{name}Tools{suffix} = TypedDict("{name}Tools{suffix}", {{'
             blocks.append("\n".join([head, *entries, "})"]))
-    if pins:
         blocks.append(
             "\n".join(
                 [
@@ -161,10 +160,8 @@ def _get_prompt(plan: Plan) -> str:
         for one in bindings:
             ref = literal(one.prompt.ref)
             lines += ["@overload", f"def get_prompt(ref: Literal[{ref}]) -> {one.name}Prompt: ..."]
-    if len(bindings) > 1:
-        lines.append(
-            f"def get_prompt(ref: str) -> {' | '.join(f'{b.name}Prompt' for b in bindings)}:"
-        )
+        types = " | ".join(f"{one.name}Prompt" for one in bindings)
+        lines.append(f"def get_prompt(ref: str) -> {types}:")
     elif bindings:
         ref = literal(bindings[0].prompt.ref)
         lines.append(f"def get_prompt(ref: Literal[{ref}]) -> {bindings[0].name}Prompt:")
@@ -178,16 +175,3 @@ def _get_prompt(plan: Plan) -> str:
         lines.append(f"        return {one.name}Prompt()")
     lines.append('    raise LookupError(f"no prompt {ref!r} in this project")')
     return "\n".join(lines)
-
-
-def draft_warnings(binding: Binding) -> list[str]:
-    """Return what to say when a prompt is asked for: that it, or what it pins, can change."""
-    prompt = binding.prompt
-    found = []
-    if prompt.draft:
-        found.append(f"prompt {prompt.ref} is a draft version; it can change")
-    drafts = [tool.wire_name for tool in prompt.tools if tool.draft]
-    if drafts:
-        listed = ", ".join(drafts)
-        found.append(f"prompt {prompt.ref} pins draft tool versions, which can change: {listed}")
-    return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ..subset.patterns import rust_pattern
+from ...schema.patterns import portable_pattern
 from .names import Namespace, pascal, python_fields
 from .shapes import Scalar, Shape
 
@@ -171,7 +171,7 @@ class InputTypes:
 
 
 def _limit(keyword: str, value: Any) -> str:
-    return literal(rust_pattern(value) if keyword == "pattern" else value)
+    return literal(portable_pattern(value) if keyword == "pattern" else value)
 
 
 def _has_none(annotation: str) -> bool:

@@ -6,9 +6,8 @@ import re
 from typing import Final
 
 from .model import Lock
-from .plan import Binding, Contract, Plan, make_plan, tool_definition
+from .plan import Binding, Contract, Plan, draft_warnings, make_plan, tool_definition
 from .preamble import preamble
-from .python import draft_warnings
 from .typescript_types import quoted, static_type, zod
 
 __all__ = ["generate_typescript"]

@@ -39,7 +39,7 @@ def resolved_lock(project: Project) -> Lock:
     prompts: list[Prompt] = []
     for key, entry in sorted(project.entries.items()):
         locked = lock.get(key)
-        if locked is None or (locked.ref, locked.constraint) != (entry.ref, entry.constraint):
+        if locked is None or not locked.fits(entry):
             raise Conflict(
                 "lock_outdated",
                 f"the lock does not have {key} with {entry.constraint}",

@@ -18,13 +18,23 @@ from ..codegen import Tool
 from ..errors import Invalid
 from ..model import PromptVersion
 from ..names import Ref, check_file_name, check_wire_name, parse_ref
-from ..versions import Version, is_label
+from ..versions import check_version, is_label
 from .files import MAX_FILE_BYTES
 
 __all__ = ["Content", "content_of", "read_content"]
 
 _MAX_NODES: Final = 2_000_000
 _MAX_DEPTH: Final = 128
+_KINDS: Final[dict[str, Any]] = {
+    "metadata": dict,
+    "output_schema": dict | None,
+    "decision_spec": dict | None,
+    "model_config": dict | None,
+    "files": list,
+    "tools": list,
+    "hidden_tools": int,
+}
+"""Members of the document, and what each is at its root."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,22 +173,19 @@ def _check(document: Any, where: str) -> Content:
     """Check what becomes a path or a program's text: names, versions and shapes."""
     try:
         ref = parse_ref(document["prompt"], kind="prompt", version="forbidden")
-        version = _check_version(document["version"])
-        for name in ("metadata", "files", "tools", "hidden_tools"):
-            kind = {"metadata": dict, "hidden_tools": int}.get(name, list)
+        version = check_version(document["version"])
+        for name, kind in _KINDS.items():
             _expect(isinstance(document[name], kind), name)
-        for name in ("output_schema", "decision_spec", "model_config"):
-            _expect(document[name] is None or isinstance(document[name], dict), name)
         for file in document["files"]:
             check_file_name(file["name"])
             _expect(isinstance(file["content"], str), "files")
         for tool in document["tools"]:
             check_wire_name(tool["wire_name"])
             parse_ref(tool["ref"], kind="tool", version="forbidden")
-            _check_version(tool["version"])
+            check_version(tool["version"])
             _expect(isinstance(tool["model_description"], str), "tools")
             _expect(isinstance(tool["input_schema"], dict), "tools")
-            _expect(tool["output_schema"] is None or isinstance(tool["output_schema"], dict), "")
+            _expect(isinstance(tool["output_schema"], dict | None), "tools")
     except (KeyError, TypeError, AttributeError) as exc:
         raise Invalid(
             "bad_content",
@@ -191,9 +198,3 @@ def _check(document: Any, where: str) -> Content:
 def _expect(holds: bool, name: str) -> None:
     if not holds:
         raise TypeError(name)
-
-
-def _check_version(text: str) -> str:
-    if not is_label(text):
-        Version.parse(text)
-    return text

@@ -18,10 +18,18 @@ from ...jsontext import JsonTextError, parse
 from ..codegen import BINDING_LANGUAGES, Language
 from ..errors import Invalid
 from ..names import Ref, parse_ref
-from ..versions import DRAFT, is_label, parse_constraint
+from ..versions import check_constraint
 from .files import inside, read_project_file, write_project_file
 
-__all__ = ["PROJECT_NAME", "Entry", "Output", "Project", "language_of", "load_project"]
+__all__ = [
+    "PROJECT_NAME",
+    "Entry",
+    "Output",
+    "Project",
+    "language_of",
+    "load_project",
+    "read_entry",
+]
 
 PROJECT_NAME: Final = "raw-contracts.json"
 _MAX_BYTES: Final = 1024 * 1024
@@ -111,17 +119,6 @@ def language_of(file: str) -> Language:
             hint="name a file that ends in .py or .ts",
         )
     return language
-
-
-def check_constraint(text: str) -> str:
-    """Return a constraint that can be read, before anything is asked.
-
-    Raises:
-        Invalid: ``bad_constraint``.
-    """
-    if text != DRAFT and not is_label(text):
-        parse_constraint(text)
-    return text
 
 
 def load_project(root: Path, *, may_be_missing: bool = False) -> Project:

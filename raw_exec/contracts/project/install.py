@@ -12,7 +12,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -63,27 +63,49 @@ def install(
     lock = load_lock(project.root)
     if frozen:
         _check_frozen(project, lock)
+    return _bring(project, ask, lock, frozen=frozen)
+
+
+def _bring(
+    project: Project,
+    ask: Callable[[], Registry],
+    lock: dict[str, Locked],
+    *,
+    anew: Collection[str] = (),
+    frozen: bool = False,
+) -> tuple[Installed, ...]:
+    """Bring every prompt of the project down, those in ``anew`` whatever the lock says."""
     done: list[Installed] = []
     fresh: list[Content] = []
     for key, entry in sorted(project.entries.items()):
         locked = lock.get(key)
-        content: Content | None = None
+        content: Content | None
         state: State = "cached"
-        if locked is not None and _fits(locked, entry):
+        if key in anew:
+            content = _fetch(ask(), entry, entry.constraint)
+            same = locked is not None and (locked.version, locked.integrity) == (
+                content.version,
+                content.integrity,
+            )
+            state = "unchanged" if same else "updated"
+        elif locked is None or not locked.fits(entry):
+            content, state = _fetch(ask(), entry, entry.constraint), "fetched"
+        else:
             content = load_cached(project.root, locked)
             if content is None:
                 content, state = _fetch_locked(ask(), entry, locked, frozen), "fetched"
-        else:
-            content, state = _fetch(ask(), entry, entry.constraint), "fetched"
-        if state == "fetched":
+        if state != "cached":
             fresh.append(content)
         done.append(_installed(entry, content, state))
-    _write(project, fresh, None if frozen else done)
+    for content in fresh:
+        store(project.root, content)
+    written = {
+        one.key: Locked(one.ref, project.entries[one.key].constraint, one.version, one.integrity)
+        for one in done
+    }
+    if not frozen and written != lock:
+        save_lock(project.root, written)
     return tuple(done)
-
-
-def _fits(locked: Locked, entry: Entry) -> bool:
-    return (locked.ref, locked.constraint) == (entry.ref, entry.constraint)
 
 
 def _check_frozen(project: Project, lock: dict[str, Locked]) -> None:
@@ -96,7 +118,7 @@ def _check_frozen(project: Project, lock: dict[str, Locked]) -> None:
     differences += [
         f"~ {key}: {lock[key].ref}@{lock[key].constraint} -> {entry.ref}@{entry.constraint}"
         for key, entry in sorted(project.entries.items())
-        if key in lock and not _fits(lock[key], entry)
+        if key in lock and not lock[key].fits(entry)
     ]
     if differences:
         raise Conflict(
@@ -149,20 +171,6 @@ def _installed(entry: Entry, content: Content, state: State) -> Installed:
     )
 
 
-def _write(project: Project, fresh: Iterable[Content], done: Iterable[Installed] | None) -> None:
-    """Write the cache, then the lock; ``None`` leaves the lock alone."""
-    for content in fresh:
-        store(project.root, content)
-    if done is None:
-        return
-    lock = {
-        one.key: Locked(one.ref, project.entries[one.key].constraint, one.version, one.integrity)
-        for one in done
-    }
-    if lock != load_lock(project.root):
-        save_lock(project.root, lock)
-
-
 def update(
     project: Project, ask: Callable[[], Registry], keys: Iterable[str] = ()
 ) -> tuple[Installed, ...]:
@@ -174,28 +182,7 @@ def update(
     wanted = set(keys) or set(project.entries)
     for key in sorted(wanted - set(project.entries)):
         raise _not_in_project(project, key)
-    lock = load_lock(project.root)
-    done: list[Installed] = []
-    fresh: list[Content] = []
-    for key in sorted(wanted):
-        entry = project.entries[key]
-        content = _fetch(ask(), entry, entry.constraint)
-        before = lock.get(key)
-        same = before is not None and (before.version, before.integrity) == (
-            content.version,
-            content.integrity,
-        )
-        fresh.append(content)
-        done.append(_installed(entry, content, "unchanged" if same else "updated"))
-    updated = {
-        one.key: Locked(one.ref, project.entries[one.key].constraint, one.version, one.integrity)
-        for one in done
-    }
-    for content in fresh:
-        store(project.root, content)
-    save_lock(project.root, lock | updated)
-    others = [one for one in install(project, ask) if one.key not in wanted]
-    return tuple(sorted((*done, *others), key=lambda one: one.key))
+    return _bring(project, ask, load_lock(project.root), anew=wanted)
 
 
 def add(project: Project, entry: Entry, ask: Callable[[], Registry]) -> Installed:

@@ -17,8 +17,9 @@ from ...errors import ConfigError
 from ...jsontext import JsonTextError, parse
 from ..errors import Invalid
 from ..names import Ref, parse_ref
-from ..versions import Version, is_label
+from ..versions import check_version
 from .content import Content, read_content
+from .file import Entry
 from .files import inside, read_project_file, write_project_file
 
 __all__ = ["LOCK_NAME", "Locked", "cache_path", "load_cached", "load_lock", "save_lock", "store"]
@@ -43,6 +44,10 @@ class Locked:
     constraint: str
     version: str
     integrity: str
+
+    def fits(self, entry: Entry) -> bool:
+        """Return whether it is what the project's file asks for now."""
+        return (self.ref, self.constraint) == (entry.ref, entry.constraint)
 
 
 def load_lock(root: Path) -> dict[str, Locked]:
@@ -80,13 +85,10 @@ def _locked(key: str, one: Any) -> Locked:
     if not all(isinstance(value, str) for value in values) or len(one) != len(_FIELDS):
         raise TypeError(key)
     constraint, integrity, prompt, version = values
-    if not is_label(version):
-        Version.parse(version)
     if not _INTEGRITY.fullmatch(integrity):
         raise TypeError(key)
-    return Locked(
-        parse_ref(prompt, kind="prompt", version="forbidden"), constraint, version, integrity
-    )
+    ref = parse_ref(prompt, kind="prompt", version="forbidden")
+    return Locked(ref, constraint, check_version(version), integrity)
 
 
 def save_lock(root: Path, locked: Mapping[str, Locked]) -> None:

@@ -17,7 +17,7 @@ from sqlalchemy import ColumnElement, Select, func, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from .. import rules
-from ..errors import NotFound
+from ..errors import version_unknown
 from ..model import Status
 from ..store.rows import PromptVersionRow, ToolVersionRow
 from ..versions import DRAFT, Version, draft_label, is_label, is_plain, parse_constraint
@@ -114,17 +114,7 @@ def _find_exact(session: Session, model: type[Row], owner: str, version: str) ->
 def need_version(found: Found | None, ref: str, constraint: str | None) -> Found:
     """Return what was found, or raise ``NotFound`` (``version_unknown``)."""
     if found is None:
-        if constraint == DRAFT:
-            raise NotFound(
-                "version_unknown",
-                f"{ref} has no open draft that is visible to you",
-                hint="open one first",
-            )
-        raise NotFound(
-            "version_unknown",
-            f"no version of {ref} matches {constraint!a:.90}",
-            hint="list its versions to see what there is",
-        )
+        raise version_unknown(ref, constraint)
     return found
 
 

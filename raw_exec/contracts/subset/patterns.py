@@ -10,14 +10,9 @@ from typing import Final
 
 from ...schema.patterns import portable_pattern
 
-__all__ = ["javascript_pattern", "rust_pattern"]
+__all__ = ["javascript_pattern"]
 
 _JS_ESCAPABLE: Final = frozenset("^$\\.*+?()[]{}|/")
-
-
-def rust_pattern(pattern: str) -> str | None:
-    """Return a valid RE2 pattern for Rust's engine, or None where none means the same."""
-    return portable_pattern(pattern)
 
 
 def javascript_pattern(pattern: str) -> str | None:

@@ -11,7 +11,7 @@ from raw_exec.adapters.http.answers import Refused
 
 
 async def test_places_are_bounded_for_all_and_for_each() -> None:
-    """Brief: global and per-principal limits of running and queued calls."""
+    """Global and per-principal limits of running and queued calls."""
     admission = Admission(1, 3, per_principal=2)
     tickets = [admission.enter("a"), admission.enter("a")]
     with pytest.raises(Refused, match="this key has 2 calls"):
@@ -23,7 +23,10 @@ async def test_places_are_bounded_for_all_and_for_each() -> None:
     for ticket in tickets:
         ticket.leave()
         ticket.leave()
-    assert (admission.held, admission.running, admission.held_by("a")) == (0, 0, 0)
+    assert (admission.held, admission.running) == (0, 0)
+    tickets = [admission.enter("a"), admission.enter("a")]
+    with pytest.raises(Refused, match="this key has 2 calls"):
+        admission.enter("a")
 
 
 async def test_turns_go_round_the_principals() -> None:
@@ -77,3 +80,29 @@ async def test_no_place_is_lost_when_waiting_ones_give_up() -> None:
             with trio.fail_after(1):
                 await ticket.wait_turn()
             assert admission.running == 1
+
+
+@pytest.mark.parametrize("cancelled_first", [True, False])
+async def test_a_turn_given_to_a_call_that_is_cancelled_at_once_is_passed_on(
+    cancelled_first: bool,
+) -> None:
+    """Both happen before the call runs again, in either order."""
+    admission = Admission(1, 10)
+    scope = trio.CancelScope()
+
+    async def quitter() -> None:
+        with admission.enter("b") as ticket, scope:
+            await ticket.wait_turn()
+            await trio.sleep_forever()
+
+    async with trio.open_nursery() as nursery:
+        holder = admission.enter("a")
+        await holder.wait_turn()
+        nursery.start_soon(quitter)
+        await trio.testing.wait_all_tasks_blocked()
+        steps = [scope.cancel, holder.leave]
+        for step in steps if cancelled_first else reversed(steps):
+            step()
+    assert (admission.held, admission.running) == (0, 0)
+    with admission.enter("c") as ticket, trio.fail_after(1):
+        await ticket.wait_turn()

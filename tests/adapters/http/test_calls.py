@@ -39,7 +39,7 @@ async def test_a_call_answers_with_its_outcome(serve, write) -> None:
 async def test_a_refusal_of_the_runtime_is_an_outcome(
     serve, write, tmp_path, name, arguments, code, stage
 ) -> None:
-    """Brief: status 200 for every outcome that the runtime gives."""
+    """Status 200 for every outcome that the runtime gives."""
     write_tool(tmp_path, "gone", ECHO, language="python")
     write_tool(tmp_path, "asked", ECHO, language="python")
     rules = [{"match": "agent/gone", "effect": "deny"}, {"match": "agent/asked", "effect": "ask"}]
@@ -80,7 +80,7 @@ BAD = [
 
 
 async def test_malformed_requests_are_refused_with_the_place_and_run_nothing(serve, write) -> None:
-    """Brief: 400 with a located error; unknown fields are refused; 4xx never runs anything."""
+    """400 with a located error; unknown fields are refused; 4xx never runs anything."""
     async with serve(write("echo")) as served, served.connect() as client:
         for body, code, pointer in BAD:
             answer = await client.ask("POST", "/v1/call", body)
@@ -102,7 +102,7 @@ async def test_malformed_requests_are_refused_with_the_place_and_run_nothing(ser
 
 
 async def test_options_reach_the_call(serve, write) -> None:
-    """Brief: max_output_bytes and timeout_seconds."""
+    """``max_output_bytes`` and ``timeout_seconds``."""
     async with serve(write("echo", "wait")) as served, served.connect() as client:
         capped = await client.call("echo", {"text": "x" * 5000}, max_output_bytes=1000)
         (block,) = capped.json["content"]
@@ -179,7 +179,7 @@ async def test_an_abort_answers_when_nothing_runs_any_more(serve, write) -> None
 
 
 async def test_a_name_is_used_once(serve, write) -> None:
-    """Brief: the same call_id in flight, finished, or forgotten is a conflict."""
+    """The same call_id in flight, finished, or forgotten is a conflict."""
     async with (
         serve(write("echo", "wait"), limits={"kept_calls": 2}) as served,
         served.connect() as client,
@@ -198,7 +198,7 @@ async def test_a_name_is_used_once(serve, write) -> None:
 
 
 async def test_outcomes_are_kept_up_to_a_number_of_bytes(serve, write) -> None:
-    """Brief: finished calls are bounded by count and by bytes; the newest is always there."""
+    """Finished calls are bounded by count and by bytes; the newest is always there."""
     limits = {"kept_bytes": 15_000}
     async with serve(write("big"), limits=limits) as served, served.connect() as client:
         for number in range(4):
@@ -227,6 +227,24 @@ async def test_tools_are_listed_for_a_model_provider_too(serve, write, tmp_path)
         unknown = await client.ask("GET", "/v1/tools?profile=nobody")
         assert unknown.error[:2] == (400, "profile_unknown")
         assert json.loads(json.dumps(plain))["cache_key"] == told["cache_key"]
+
+
+async def test_names_that_clients_and_tools_make_up_are_no_labels(serve, tmp_path) -> None:
+    """Security: nobody fills the memory of the service, or of what reads its metrics."""
+    odd = """
+def handler(args, context):
+    return {"content": [], "isError": True, "code": "odd_1"}
+"""
+    write_tool(tmp_path, "odd", odd, language="python")
+    config = raw_exec.load_config(write_config(tmp_path, ["odd"]))
+    async with serve(config) as served, served.connect() as client:
+        assert (await client.call("made-up", {})).json["code"] == "unknown_tool"
+        assert (await client.call("odd", {})).json["code"] == "odd_1"
+        text = (await client.ask("GET", "/metrics")).raw.decode()
+        assert 'raw_calls_total{code="unknown_tool",tool="unknown"} 1.0' in text
+        assert 'raw_calls_total{code="tool_error",tool="agent/odd"} 1.0' in text
+        assert "made-up" not in text
+        assert "odd_1" not in text
 
 
 async def test_two_calls_run_side_by_side(serve, write) -> None:

@@ -76,7 +76,7 @@ ECHO = {"name": "echo", "arguments": {"text": "x"}}
 
 
 def test_a_key_is_made_up_and_shown_once_and_sigterm_leaves_nothing(write, tmp_path) -> None:
-    """Brief: without --keys, a token on standard error; SIGTERM drains and ends with 0."""
+    """Without --keys, a token on standard error; SIGTERM drains and ends with 0."""
     write("echo", "wait")
     with _running(tmp_path, "-q", "--drain-seconds", "0") as (process, url):
         assert process.stderr is not None
@@ -98,7 +98,7 @@ def test_a_key_is_made_up_and_shown_once_and_sigterm_leaves_nothing(write, tmp_p
 
 
 def test_a_second_signal_ends_the_service_at_once(write, tmp_path) -> None:
-    """Brief: second signal; the launcher kills what runs."""
+    """Second signal; the launcher kills what runs."""
     write("wait")
     with _running(tmp_path, "--no-auth", "--drain-seconds", "600") as (process, url):
         wait = {"name": "wait", "arguments": {"name": "a"}, "async": True}
@@ -118,7 +118,7 @@ def test_a_second_signal_ends_the_service_at_once(write, tmp_path) -> None:
 
 
 def test_keys_are_made_listed_and_removed(write, tmp_path) -> None:
-    """Brief: raw serve key new prints a key once; only its digest is kept."""
+    """``raw serve key new`` prints a key once; only its digest is kept."""
     write("echo")
     path = str(tmp_path / "keys.json")
     made = json.loads(_invoke("serve", "key", "new", "anna", "--keys", path, "--json").stdout)
@@ -145,7 +145,7 @@ def test_keys_are_made_listed_and_removed(write, tmp_path) -> None:
 
 
 def test_mistakes_are_told_before_anything_listens(write, tmp_path) -> None:
-    """Brief: --no-auth on another host, keys that others read, an address that is taken."""
+    """--no-auth on another host, keys that others read, an address that is taken."""
     write("echo")
     base = ("--config", str(tmp_path / "config.json"), "serve")
     assert _error(*base, "--no-auth")[:2] == (2, "usage")
@@ -178,7 +178,7 @@ def test_mistakes_are_told_before_anything_listens(write, tmp_path) -> None:
     "args", [["serve", "--http", "0"], ["serve", "key", "list", "--keys", "x"]]
 )
 def test_a_missing_package_is_told_with_what_to_install(monkeypatch, args) -> None:
-    """Brief: http is an extra."""
+    """HTTP is an extra."""
     monkeypatch.setitem(sys.modules, "raw_exec.adapters.http", None)
     error = json.loads(_invoke(*args, "--json").stdout)["error"]
     assert (error["code"], error["hint"]) == ("extra_missing", "pip install 'raw-exec[http]'")

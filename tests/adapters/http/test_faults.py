@@ -156,7 +156,7 @@ async def test_an_abort_that_races_with_completion_gets_the_truth(serve, write) 
 
 
 async def test_a_rate_is_kept_for_each_holder_of_a_key(serve, write) -> None:
-    """Brief: per-key rate limit."""
+    """Per-key rate limit."""
     async with (
         serve(write("echo"), limits={"per_second": 0.5}) as served,
         served.connect() as client,
@@ -169,7 +169,7 @@ async def test_a_rate_is_kept_for_each_holder_of_a_key(serve, write) -> None:
 
 
 async def test_stopping_lets_calls_end_and_takes_no_new_ones(serve, write) -> None:
-    """Brief: readyz turns 503, new calls 503 with Retry-After, running ones go on."""
+    """``/readyz`` turns 503, new calls 503 with Retry-After, running ones go on."""
     limits = {"drain_seconds": 60.0}
     async with (
         serve(write("gate", "echo"), limits=limits) as served,
@@ -195,7 +195,7 @@ async def test_stopping_lets_calls_end_and_takes_no_new_ones(serve, write) -> No
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_stopping_aborts_what_takes_too_long_and_says_so(serve, write, stream) -> None:
-    """Brief: after --drain-seconds they are aborted truthfully."""
+    """After --drain-seconds they are aborted truthfully."""
     async with (
         serve(write("wait"), limits={"drain_seconds": 0.05}) as served,
         served.connect() as client,
@@ -213,7 +213,7 @@ async def test_stopping_aborts_what_takes_too_long_and_says_so(serve, write, str
 
 
 async def test_what_the_host_can_not_enforce_makes_the_service_unready(serve, write) -> None:
-    """Brief: readyz says when the launcher can't enforce the default tier."""
+    """``/readyz`` says when the launcher can't enforce the default tier."""
     config = write("echo", sandbox={"profiles": {"workspace": {"tier": "namespaces"}}})
     async with serve(config, simulate=("no-userns",)) as served, served.connect() as client:
         ready = await client.ask("GET", "/readyz")

@@ -29,7 +29,7 @@ async def _until(events: Any, kind: str) -> SentEvent:
 
 @pytest.mark.parametrize(("allow", "code"), [(True, None), (False, "approval_denied")])
 async def test_a_client_approves_or_refuses_its_own_call(serve, tmp_path, allow, code) -> None:
-    """Brief: event `approval`, then POST …/approval, where the operator said so."""
+    """Event ``approval``, then POST …/approval, where the operator said so."""
     async with (
         serve(_config(tmp_path), approvals=True) as served,
         served.connect() as client,
@@ -84,7 +84,7 @@ async def test_an_approval_that_nobody_gives_is_denied_in_time(serve, tmp_path) 
 
 
 async def test_a_question_is_answered_over_http(serve, write) -> None:
-    """Brief: event `question`, then POST …/answers; wrong answers leave it pending."""
+    """Event ``question``, then POST …/answers; wrong answers leave it pending."""
     async with (
         serve(write("ask")) as served,
         served.connect() as client,

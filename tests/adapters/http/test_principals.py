@@ -199,6 +199,22 @@ async def test_a_key_can_have_a_directory_of_its_own(serve, write, keys, tmp_pat
             assert answer.error[:2] == (403, "cwd_not_allowed")
 
 
+def test_a_directory_of_its_own_outlives_the_keys_of_a_holder(keys, tmp_path) -> None:
+    """Security: calls of a removed key that still wait do not get the service's directory."""
+    own = tmp_path / "own"
+    own.mkdir()
+    first, _ = keys.add("anna", cwd=str(own))
+    _, ben = keys.add("ben")
+    ring = KeyRing(keys)
+    keys.path.chmod(0o644)
+    assert (ring.whose(ben), ring.directory_of("anna")) == (None, str(own))
+    keys.path.chmod(0o600)
+    keys.remove(first.id)
+    assert (ring.whose(ben), ring.directory_of("anna")) == ("ben", str(own))
+    keys.add("anna")
+    assert (ring.whose(ben), ring.directory_of("anna")) == ("ben", None)
+
+
 def _entry(**changes: Any) -> dict[str, Any]:
     entry = {
         "id": "0" * 12,
@@ -224,7 +240,7 @@ def _entry(**changes: Any) -> dict[str, Any]:
     ],
 )
 def test_a_wrong_file_of_keys_is_refused_with_the_place(keys, document, place) -> None:
-    """Brief: strict, located."""
+    """Strict, located."""
     keys.path.write_text(document if isinstance(document, str) else json.dumps(document))
     keys.path.chmod(0o600)
     with pytest.raises(ConfigError) as caught:
@@ -235,7 +251,7 @@ def test_a_wrong_file_of_keys_is_refused_with_the_place(keys, document, place) -
 
 
 def test_a_file_of_keys_must_be_private_and_have_keys(keys, tmp_path) -> None:
-    """Brief: mode 0600 required, digests only."""
+    """Mode 0600 required, digests only."""
     made, token = keys.add("anna")
     assert keys.path.stat().st_mode & 0o777 == 0o600
     assert token not in keys.path.read_text()

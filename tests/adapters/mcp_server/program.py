@@ -65,3 +65,4 @@ def http_server(root: Path, *more: str, env: dict[str, str] | None = None) -> It
     assert process.returncode == 0, log
     assert "Traceback" not in log
     assert "bug" not in log
+    assert "error" not in log, log

@@ -351,6 +351,14 @@ async def test_sessions_are_bounded_and_the_longest_unused_makes_room(
     assert statuses == [404, 200, 200]
 
 
+async def test_a_stream_too_many_is_refused(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the request's own ID, so that a client knows which one."""
+    wanted = {"toolsListChanged": True}
+    monkeypatch.setattr(http_module, "MAX_STREAMS", 0)
+    full = await web.modern("subscriptions/listen", notifications=wanted)
+    assert (full.status_code, full.json()["error"]["code"], full.json()["id"]) == (503, -32000, 1)
+
+
 async def test_a_session_has_one_stream_and_its_end_ends_it(web: Web) -> None:
     """Spec 2025-11-25: GET is where notices come; DELETE closes it."""
     await web.begin()

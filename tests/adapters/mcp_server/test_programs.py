@@ -76,13 +76,17 @@ def test_the_official_python_client_does_everything(tmp_path: Path, transport: s
     }
 
 
-def _post(url: str, token: str | None = None, **headers: str) -> tuple[int, Any]:
+def _initialize(url: str, token: str | None, **headers: str) -> urllib.request.Request:
     message = {"protocolVersion": "2025-11-25", "capabilities": {}}
     body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": message}
     sent = {"content-type": "application/json", **headers}
     if token is not None:
         sent["authorization"] = f"Bearer {token}"
-    request = urllib.request.Request(url, json.dumps(body).encode(), sent)  # noqa: S310
+    return urllib.request.Request(url, json.dumps(body).encode(), sent)  # noqa: S310
+
+
+def _post(url: str, token: str | None = None, **headers: str) -> tuple[int, Any]:
+    request = _initialize(url, token, **headers)
     try:
         with urllib.request.urlopen(request, timeout=20) as response:  # noqa: S310
             return response.status, json.load(response)
@@ -103,8 +107,12 @@ def test_a_token_is_needed_where_one_is_set(tmp_path: Path) -> None:
         assert _post(url, token + "x")[0] == 401
         status, answer = _post(url, token)
         assert (status, answer["result"]["protocolVersion"]) == (200, "2025-11-25")
-        assert _post(url, token, origin="https://app.example")[0] == 200
         assert _post(url, token, origin="https://other.example")[0] == 403
+        # A page that may ask may read the answer.
+        allowed = _initialize(url, token, origin="https://app.example")
+        with urllib.request.urlopen(allowed, timeout=20) as response:  # noqa: S310
+            assert response.headers["access-control-allow-origin"] == "https://app.example"
+            assert response.headers["access-control-expose-headers"] == "mcp-session-id"
         # A browser asks first, without the token, and lets the page read what it may.
         asking = urllib.request.Request(url, method="OPTIONS")  # noqa: S310
         asking.add_header("origin", "https://app.example")
@@ -231,6 +239,31 @@ def test_a_handler_can_neither_write_to_the_client_nor_read_from_it(tmp_path: Pa
     rest, log = process.communicate(timeout=30)  # closes its input
     assert (process.returncode, rest, log) == (0, "", "")
     assert answers[1]["result"]["content"] == [{"type": "text", "text": "nothing to read"}]
+
+
+CLAIMING = """
+import os, subprocess
+from raw_exec.adapters.mcp_server.pipes import claimed_stdio
+
+with claimed_stdio() as (incoming, outgoing):
+    print("stray", flush=True)
+    subprocess.run(["echo", "child"], check=True)
+    os.write(outgoing, b"answer to " + os.read(incoming, 100) + os.read(0, 100))
+print(" after")
+"""
+
+
+def test_nothing_else_in_the_server_reaches_its_client() -> None:
+    """No library and no child: what they print is standard error, and they read nothing."""
+    done = subprocess.run(
+        [sys.executable, "-c", CLAIMING],
+        input="request",
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=60,
+    )
+    assert (done.stdout, done.stderr) == ("answer to request after\n", "stray\nchild\n")
 
 
 @pytest.mark.parametrize("how", ["end of input", "SIGTERM"])

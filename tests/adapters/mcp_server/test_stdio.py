@@ -13,6 +13,7 @@ import trio.testing
 from raw_exec.adapters.mcp_server import Host
 from raw_exec.adapters.mcp_server.calls import RunningCall
 from raw_exec.adapters.mcp_server.eras import SERVER_INFO, Era
+from raw_exec.adapters.mcp_server.host import HostStatistics
 from raw_exec.adapters.mcp_server.protocol import ToolCall
 
 from .support import Wire, open_wire, stateless, wait_dead, wait_file
@@ -222,14 +223,17 @@ async def test_only_an_explicit_yes_approves(wire: Wire) -> None:
         assert result.get("_meta", {}).get("raw/code") == code, reply
 
 
-async def test_an_aborted_question_is_taken_back(wire: Wire) -> None:
-    """The client's form is not left standing for nobody."""
+async def test_a_late_answer_to_the_question_of_an_aborted_call_means_nothing(
+    wire: Wire, host: Host
+) -> None:
+    """The call has ended and gets no answer; the connection goes on."""
     await wire.initialize(elicitation={})
     call = await wire.request("tools/call", name="ask", arguments={})
     asked = await wire.receive()
     await wire.send({"method": "notifications/cancelled", "params": {"requestId": call}})
-    # A late answer means nothing, and harms nothing.
     await wire.send({"id": asked["id"], "result": ACCEPTED})
+    await wait_dead(host)
+    assert host.statistics().open_questions == 0
     assert (await wire.ask("ping"))["result"] == {}
 
 
@@ -240,7 +244,7 @@ async def test_a_stateless_question_takes_two_requests(wire: Wire, host: Host) -
     assert first["resultType"] == "input_required"
     assert list(first["inputRequests"]) == ["order"]
     assert first["inputRequests"]["order"]["method"] == "elicitation/create"
-    assert host.calls == 1
+    assert host.statistics() == HostStatistics(served=0, calls=1, open_questions=1, detached=1)
     # Nothing, or nothing of use, was answered: the same is asked again, under a new state.
     empty = await wire.ask(
         "tools/call",
@@ -262,7 +266,7 @@ async def test_a_stateless_question_takes_two_requests(wire: Wire, host: Host) -
         inputResponses={"order": ACCEPTED},
     )
     assert done["result"]["structuredContent"] == ACCEPTED["content"]
-    assert host.calls == 0
+    assert host.statistics() == HostStatistics(served=0, calls=0, open_questions=0, detached=0)
 
 
 async def test_a_state_serves_its_own_call_once(wire: Wire, host: Host) -> None:

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import trio
 import trio.testing
 
 from raw_exec.adapters.mcp_server import Host
+from raw_exec.adapters.mcp_server import host as host_module
+from raw_exec.adapters.mcp_server import stdio as stdio_module
 from raw_exec.adapters.mcp_server.host import MAX_RUNNING
 from toolbox import footprint, write_tool
 
-from .support import Wire, open_server, open_wire, wait_dead, wait_file, write_tools
+from .support import (
+    Wire,
+    open_server,
+    open_wire,
+    stateless,
+    wait_dead,
+    wait_file,
+    write_tools,
+)
 
 BIG = """
 def handler(args, context):
@@ -170,6 +181,46 @@ async def test_an_abort_races_with_the_end_of_its_call(wire: Wire, host: Host) -
     while host.calls:  # those given up last are still being ended
         await trio.sleep(0.01)
     assert answered < 240
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "method"),
+    [
+        (stdio_module, "MAX_HELD_BYTES", "tools/call"),
+        (host_module, "MAX_CALLS", "tools/call"),
+        (stdio_module, "MAX_STREAMS", "subscriptions/listen"),
+    ],
+)
+async def test_one_too_many_is_refused_at_once(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str, method: str
+) -> None:
+    """The client may try later, and the connection goes on."""
+    params = {"name": "echo", "arguments": {"text": "x"}, "notifications": {}}
+    with monkeypatch.context() as patched:
+        patched.setattr(module, name, 0)
+        refused = await wire.ask(method, _meta=stateless(), **params)
+        assert refused["error"]["code"] == -32000
+    request_id = await wire.request(method, _meta=stateless(), **params)
+    taken = await wire.receive()
+    assert taken.get("id") == request_id or taken["method"].endswith("acknowledged")
+
+
+async def test_questions_are_bounded_by_number_and_by_time(
+    wire: Wire, host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each keeps a call; nobody is waited for without an end."""
+    ask = {"_meta": stateless(elicitation={}), "name": "ask", "arguments": {}}
+    with monkeypatch.context() as patched:
+        patched.setattr(host_module, "MAX_OPEN_QUESTIONS", 0)
+        refused = (await wire.ask("tools/call", **ask))["result"]
+        assert refused["_meta"]["raw/code"] == "interaction_unavailable"
+    with monkeypatch.context() as patched:
+        patched.setattr(host_module, "DETACHED_SECONDS", 0.0)
+        asked = (await wire.ask("tools/call", **ask))["result"]
+        assert asked["resultType"] == "input_required"
+        await wait_dead(host)
+    late = await wire.ask("tools/call", **ask, requestState=asked["requestState"])
+    assert late["error"]["code"] == -32602
 
 
 # ---------------------------------------------------------------- tools that are hard to serve

@@ -15,6 +15,7 @@ import pytest
 import trio
 
 from raw_exec.adapters.mcp_server import Host, ServerFacts, open_host, watch_tools
+from raw_exec.adapters.mcp_server import watching as watching_module
 from raw_exec.adapters.mcp_server.eras import SUBSCRIPTION_ID
 from toolbox import footprint, write_tool
 
@@ -114,6 +115,20 @@ async def test_a_broken_edit_keeps_the_tools_and_warns(
         shutil.rmtree(tmp_path / "tools" / "echo")
         write_tool(tmp_path, "echo", ECHO, language="python", schema=TEXT)
         while "were read again" not in caplog.text:
+            await trio.sleep(0.01)
+
+
+async def test_what_is_not_looked_at_is_told(
+    tmp_path: Path,
+    cache: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A bound on files must not look like tools that never change."""
+    monkeypatch.setattr(watching_module, "_MAX_FILES", 2)
+    write_tools(tmp_path)
+    async with open_watching(tmp_path, cache):
+        while "only 2 files" not in caplog.text:
             await trio.sleep(0.01)
 
 

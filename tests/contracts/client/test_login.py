@@ -168,6 +168,21 @@ def test_keys_are_kept_per_registry_in_a_file_for_the_owner_alone(tmp_path) -> N
     assert os.listdir(known.path.parent) == ["credentials.json"]
 
 
+def test_keys_that_can_not_be_put_in_place_are_left_nowhere_else(tmp_path, monkeypatch) -> None:
+    """Security: no half-made file with keys in it stays behind."""
+    known = Credentials(tmp_path / "credentials.json")
+    known.add("https://a.test", Credential("ka"))
+
+    def fail(*_args: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(ConfigError) as caught:
+        known.add("https://b.test", Credential("kb"))
+    assert caught.value.code == "credentials_unwritable"
+    assert (os.listdir(tmp_path), list(known.load())) == (["credentials.json"], ["https://a.test"])
+
+
 def test_keys_that_others_can_read_are_refused(tmp_path) -> None:
     """Security: they have to be taken for stolen."""
     known = Credentials(tmp_path / "credentials.json")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import json
-import shutil
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from foreign import npm_packages
 from raw_exec.contracts.codegen import Lock, generate
 from requires import require, require_node
 
@@ -23,19 +24,7 @@ _numbers = itertools.count()
 @pytest.fixture(scope="session")
 def bindings_npm() -> Path:
     """Return the folder with zod, TypeScript and pyright of the lock file."""
-    require_node()
-    folder = Path(__file__).parent / "npm"
-    if not (folder / "node_modules" / ".package-lock.json").exists():
-        command = shutil.which("npm")
-        require("npm", command is not None, "npm is not installed")
-        done = subprocess.run(
-            [str(command), "ci", "--ignore-scripts"],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=110,
-        )
-        require("npm", done.returncode == 0, f"npm ci failed: {done.stderr[-500:]}")
+    folder = npm_packages(Path(__file__).parent / "npm")
     for word in ("pyright", "tsc"):
         there = (folder / "node_modules" / ".bin" / word).exists()
         require(word, there, f"{word} is not installed in {folder.name}")
@@ -117,13 +106,19 @@ def load_python(lock: Lock, folder: Path) -> ModuleType:
     return module
 
 
-def run_mypy(path: Path) -> list[str]:
-    """Return what mypy says of a file, strictly."""
+def bad_lines(text: str) -> set[int]:
+    """Return the numbers of the lines that end with the comment "bad"."""
+    return {n for n, line in enumerate(text.splitlines(), 1) if re.search(r"(#|//) bad$", line)}
+
+
+def run_mypy(path: Path, *others: str) -> list[str]:
+    """Return what mypy says of a file, and of others beside it, strictly."""
+    require("mypy", importlib.util.find_spec("mypy") is not None, "mypy is not installed")
     done = subprocess.run(
         [
             *(sys.executable, "-m", "mypy", "--strict", "--config-file=", "--no-error-summary"),
             *("--warn-unused-ignores", "--hide-error-context", "--cache-dir", "/dev/null"),
-            path.name,
+            *(path.name, *others),
         ],
         cwd=path.parent,
         capture_output=True,

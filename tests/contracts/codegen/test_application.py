@@ -5,7 +5,6 @@ Every checker accepts the application, and refuses exactly the lines that end wi
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import subprocess
@@ -14,10 +13,9 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from contracts.codegen.conftest import TypeScript, run_pyright
+from contracts.codegen.conftest import TypeScript, bad_lines, run_mypy, run_pyright
 
 from raw_exec.cli.main import cli
-from requires import require
 
 TOOL, OTHER, PROMPT = "@acme/word-count", "@acme/now", "@acme/daily-brief"
 SCHEMA = {
@@ -148,10 +146,6 @@ CALLS = [
 ]
 
 
-def _bad_lines(text: str) -> set[int]:
-    return {n for n, line in enumerate(text.splitlines(), 1) if re.search(r"(#|//) bad$", line)}
-
-
 @pytest.fixture(scope="module")
 def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a project with bindings in both languages, from contracts made by the commands."""
@@ -203,21 +197,11 @@ def _expect_answers(text: str) -> None:
 @pytest.mark.slow
 def test_mypy_strict_takes_the_application_and_refuses_the_wrong_one(generated: Path) -> None:
     """Contract: omitting a tool or returning the wrong shape is an error before anything runs."""
-    require("mypy", importlib.util.find_spec("mypy") is not None, "mypy is not installed")
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "mypy", "--strict", "--config-file=", "--no-error-summary"),
-            *("--cache-dir", "/dev/null", "app.py", "sandboxed.py", "bad.py"),
-        ],
-        cwd=generated,
-        capture_output=True,
-        text=True,
-        timeout=110,
-    )
-    errors = [line.split(":") for line in done.stdout.splitlines() if ": error:" in line]
+    said = run_mypy(generated / "bad.py", "app.py", "sandboxed.py")
+    errors = [line.split(":") for line in said if ": error:" in line]
     assert {(file, int(line)) for file, line, *_ in errors} == {
-        ("bad.py", line) for line in _bad_lines(PYTHON_BAD)
-    }, done.stdout + done.stderr
+        ("bad.py", line) for line in bad_lines(PYTHON_BAD)
+    }, said
 
 
 @pytest.mark.slow
@@ -228,7 +212,7 @@ def test_pyright_takes_the_application_and_refuses_the_wrong_one(
     right = ("generated/prompts.py", "app.py", "sandboxed.py")
     found = run_pyright(generated / "bad.py", bindings_npm, *right)
     places = {(Path(one["file"]).name, one["range"]["start"]["line"] + 1) for one in found}
-    assert places == {("bad.py", line) for line in _bad_lines(PYTHON_BAD)}, found
+    assert places == {("bad.py", line) for line in bad_lines(PYTHON_BAD)}, found
 
 
 @pytest.mark.slow
@@ -247,7 +231,7 @@ def test_tsc_strict_takes_the_application_and_refuses_the_wrong_one(
     errors = [line for line in typescript.compile() if not line.startswith(" ")]
     places = [re.match(r"bad\.ts\((\d+),", line) for line in errors]
     assert all(places), errors
-    assert {int(place[1]) for place in places if place} == _bad_lines(TYPESCRIPT_BAD), errors
+    assert {int(place[1]) for place in places if place} == bad_lines(TYPESCRIPT_BAD), errors
 
 
 @pytest.mark.slow

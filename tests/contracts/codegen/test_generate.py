@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -42,7 +43,9 @@ def test_the_same_lock_gives_the_same_bytes_whatever_the_order_of_prompts(langua
             for prompt in prompts
         ]
         assert generate(Lock(tuple(prompts)), language) == wanted
-    assert wanted.isascii() or language == "typescript" or "±" in wanted
+    # Comments in TypeScript say what authors wrote, in their letters.
+    code = re.sub(r"/\*\*.*?\*/", "", wanted, flags=re.DOTALL)
+    assert code.replace("must be within ±(2**53 - 1)", "").isascii()
 
 
 @pytest.mark.parametrize("language", BINDING_LANGUAGES)

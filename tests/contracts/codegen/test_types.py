@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 import pytest
-from contracts.codegen.conftest import TypeScript, run_mypy, run_pyright
+from contracts.codegen.conftest import TypeScript, bad_lines, run_mypy, run_pyright
 from contracts.codegen.locks import sample
 from contracts.codegen.test_vectors import random_lock
 
@@ -115,10 +115,6 @@ getPrompt("@acme/plain").toolDefs(); // bad
 """
 
 
-def _bad_lines(text: str) -> set[int]:
-    return {n for n, line in enumerate(text.splitlines(), 1) if re.search(r"(#|//) bad$", line)}
-
-
 @pytest.fixture
 def python(tmp_path: Path) -> Path:
     """Return a folder with Python bindings and a program that uses them."""
@@ -133,7 +129,7 @@ def test_mypy_strict_refuses_exactly_the_wrong_uses(python: Path) -> None:
     # What is imported is checked as well, so an error in the bindings would be another place.
     errors = [line.split(":") for line in run_mypy(python / "use.py") if ": error:" in line]
     places = {(file, int(line)) for file, line, *_ in errors}
-    assert places == {("use.py", line) for line in _bad_lines(PYTHON)}, errors
+    assert places == {("use.py", line) for line in bad_lines(PYTHON)}, errors
 
 
 @pytest.mark.slow
@@ -145,7 +141,7 @@ def test_pyright_refuses_exactly_the_wrong_uses(python: Path, bindings_npm: Path
         for one in found
         if one["severity"] == "error" or Path(one["file"]).name != "use.py"
     }
-    assert places == {("use.py", line) for line in _bad_lines(PYTHON)}, found
+    assert places == {("use.py", line) for line in bad_lines(PYTHON)}, found
 
 
 @pytest.mark.slow
@@ -156,7 +152,7 @@ def test_tsc_strict_refuses_exactly_the_wrong_uses(typescript: TypeScript) -> No
     errors = typescript.compile()
     places = [re.match(r"use\.ts\((\d+),", line) for line in errors if not line.startswith(" ")]
     assert all(places), errors
-    assert {int(place[1]) for place in places if place} == _bad_lines(TYPESCRIPT), errors
+    assert {int(place[1]) for place in places if place} == bad_lines(TYPESCRIPT), errors
 
 
 @pytest.mark.slow

@@ -56,8 +56,9 @@ out.missing = await thrown(() => getPrompt("@acme/nope"));
 out.warned = warned;
 let deep = 1;
 for (let i = 0; i < 5000; i++) deep = [deep];
-const odd = [NaN, Infinity, "\\ud800", { "\\ud800": 1 }, JSON.parse('{"__proto__": 1}'), () => 1,
-  10n, Symbol("s"), deep, [undefined]];
+const evil = JSON.parse('{"__proto__": {"polluted": 1}}');
+const odd = [NaN, Infinity, "\\ud800", { "\\ud800": 1 }, evil, () => 1, 10n, Symbol("s"), deep,
+  [undefined]];
 out.odd = [];
 for (const a of odd) out.odd.push((await other.dispatchTool("now", { a }, { now: () => 1 })).code);
 out.dropped = await other.dispatchTool("now", { a: undefined }, { now: (input) => input });

@@ -172,6 +172,21 @@ def test_update_of_one_prompt_installs_the_others_as_locked(shop) -> None:
     }
 
 
+def test_an_update_that_can_not_bring_all_down_writes_nothing(shop) -> None:
+    """Rule 4: the lock never names what only half of the project was brought to."""
+    add(shop.project, shop.entry(), shop.ask)
+    add(shop.project, shop.entry(key="@acme/old"), shop.ask)
+    lock = shop.root / "raw-contracts.lock.json"
+    value = json.loads(lock.read_text())
+    value["prompts"]["@acme/old"]["integrity"] = "sha256-" + "0" * 64
+    lock.write_text(json.dumps(value))
+    shop.publish_next("1.1.0")
+    before = shop.files
+    with pytest.raises(Conflict) as caught:
+        update(shop.project, shop.ask, [BRIEF])
+    assert (caught.value.code, shop.files) == ("integrity_mismatch", before)
+
+
 def test_removing_a_prompt_takes_it_out_of_everything_that_no_other_name_needs(shop) -> None:
     """Two names may share content."""
     add(shop.project, shop.entry(), shop.ask)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import json
-import os
 import random
 import re
 import subprocess
@@ -123,8 +122,3 @@ def test_every_listed_difference_is_real(difference: Any, sufleur: Path, tmp_pat
         problems = find_subset_problems(schema, role="output")
         assert {p.rule for p in problems if isinstance(p, SubsetProblem)} == {difference.name}
         assert _public_pointers(sufleur, tmp_path, schema, "output") == []
-
-
-def test_the_scratch_home_has_no_credentials(tmp_path: Path) -> None:
-    """The comparison rests on the public CLI refusing before it asks for a login."""
-    assert not os.listdir(tmp_path)

@@ -27,7 +27,7 @@ GAPS: Mapping[str, str] = {
     "cpu-share": "no tier gives a tool a share of the processors: what its time limit allows it "
     "can use on all of them; a cgroup only lets others go first. Where the kernel groups processes "
     "by session (sched_autogroup_enabled) and raw_exec runs as an ordinary user without a cgroup, "
-    "hundreds of processes that each begin a session delay the end of their call by seconds",
+    "a tool has at most 16 sessions at a time, so that what ends it gets its turn",
     "io-share": "no tier bounds how much a tool reads and writes in its time, nor how fast; what "
     "can lie there at one time is bounded in the private directory only",
     "shared-locks": "a tool can lock (flock) and watch (dnotify) files that it can read, the "

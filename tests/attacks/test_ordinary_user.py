@@ -12,7 +12,7 @@ from requires import require
 from tests.attacks.table import ordinary_user_command
 
 SAMPLE = (
-    "F01", "F06", "F08", "F13", "F15", "F20", "N01", "N06", "N07", "P01", "P02.py", "P04", "P11",
+    "F01", "F06", "F08", "F13", "F15", "F20", "N01", "N06", "N07", "P01", "P02", "P04", "P11",
     "P12", "P19", "M02.buffer", "M03.bytes", "W00", "W07", "S06", "S17", "K01", "K02", "K03",
     "K04", "K12", "A01",
 )  # fmt: skip

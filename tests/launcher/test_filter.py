@@ -47,8 +47,8 @@ def decide(program: bytes, arch: int, nr: int, *arguments: int) -> str:
         elif operation == 0x54:
             accumulator &= k
         elif operation == 0x06:
-            if k == 0x7FFF0000:
-                return "allow"
+            if k in (0x7FFF0000, 0x7FC00000):
+                return "allow" if k == 0x7FFF0000 else "ask"
             return "kill" if k == 0x80000000 else errno.errorcode[k & 0xFFFF]
         else:
             hit = {
@@ -224,3 +224,15 @@ def test_no_file_gets_a_set_id_bit(arch: str) -> None:
     if number(arch, "open") is not None:
         assert verdict(CLOSED, arch, "open", 0, 0o100, 0o2700) == "EPERM"
         assert verdict(CLOSED, arch, "creat", 0, 0o4700) == "EPERM"
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_only_a_new_session_is_asked_for_and_only_where_somebody_answers(arch: str) -> None:
+    """P02: a call that is asked for and has nobody to answer it fails, so the default is not to."""
+    setsid, fork = number(arch, "setsid"), number(arch, "clone")
+    assert setsid is not None
+    assert fork is not None
+    asking = build_filter(OPEN._replace(ask_for_sessions=True), arch)
+    assert decide(asking, AUDIT_ARCH[arch], setsid) == "ask"
+    assert decide(asking, AUDIT_ARCH[arch], fork, 17) == "allow"
+    assert decide(build_filter(OPEN, arch), AUDIT_ARCH[arch], setsid) == "allow"

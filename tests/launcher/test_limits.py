@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
 from tests.launcher.box import Box
+from workers.launcher.sessions import MOST_SESSIONS
 
 
 def test_memory_bomb_ends_in_an_error_the_program_can_see(box: Box) -> None:
@@ -119,6 +121,48 @@ def test_number_of_processes_is_capped(box: Box) -> None:
         assert ended.out == "EAGAIN\n", ended
     else:
         assert ended.exited["limit"]["name"] == "pids_max"
+
+
+def _sessions_are_rivals(box: Box) -> bool:
+    """Whether the kernel gives each session as much of a processor as the launcher's."""
+    try:
+        setting = Path("/proc/sys/kernel/sched_autogroup_enabled").read_text().strip()
+    except OSError:
+        return False
+    return setting == "1" and box.uid != 0 and box.tier != "cgroup"
+
+
+def test_number_of_sessions_is_capped_where_each_is_a_rival(box: Box) -> None:
+    """P02: what leaves session and group must not get all of the processors."""
+    result = box.value(
+        "import signal\n"
+        "read, write = os.pipe()\n"
+        "for _ in range(MANY):\n"
+        "    if os.fork() == 0:\n"
+        "        os.write(write, attempt(os.setsid)[:2].encode())\n"
+        "        signal.pause()\n"
+        "got = b''\n"
+        "while len(got) < 2 * MANY: got += os.read(read, 4096)\n"
+        "print(json.dumps([got.count(b'ok'), got.count(b'EA')]))".replace("MANY", "40"),
+        processes=True,
+    )
+    capped = _sessions_are_rivals(box)
+    assert result == ([MOST_SESSIONS, 40 - MOST_SESSIONS] if capped else [40, 0])
+
+
+def test_sessions_that_ended_do_not_count(box: Box) -> None:
+    """The pair of the above: as many as one likes, one after another, also from a shell."""
+    result = box.value(
+        "import subprocess\n"
+        "def one():\n"
+        "    subprocess.run(['/bin/true'], start_new_session=True, check=True)\n"
+        "seen = {attempt(one) for _ in range(50)}\n"
+        "seen.add(subprocess.run(['setsid', '-w', 'echo', 'ok'], capture_output=True,\n"
+        "                        text=True, env={'PATH': '/usr/bin:/bin'}).stdout.strip())\n"
+        "print(json.dumps(sorted(seen)))",
+        processes=True,
+    )
+    assert result == ["ok"]
 
 
 BOMBS = {

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import struct
 
-__all__ = ["Program", "allow", "error"]
+__all__ = ["Program", "allow", "ask", "error"]
 
 _LD_ABS, _JEQ, _JGE, _JSET, _AND, _RET = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
 _RET_ALLOW, _RET_ERRNO, _RET_KILL_PROCESS = 0x7FFF0000, 0x00050000, 0x80000000
+_RET_USER_NOTIF = 0x7FC00000
 _OFFSET_NUMBER, _OFFSET_ARCH, _OFFSET_ARGUMENTS = 0, 4, 16
 
 
@@ -22,6 +23,8 @@ def error(code: int) -> int:
 
 
 allow = _RET_ALLOW
+ask = _RET_USER_NOTIF
+"""The verdict "whoever holds the listener decides"."""
 
 
 def _instruction(code: int, k: int, jump_true: int = 0, jump_false: int = 0) -> bytes:

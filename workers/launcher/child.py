@@ -121,6 +121,8 @@ def _run(
     scratch = request.scratch
     private: list[str] = []
     proc = False
+    asked: socket.socket | None = None
+    listening: socket.socket | None = None
     stub_pid = request.launcher_pid
     if request.plan.sandbox:
         caps.drop_groups()
@@ -134,13 +136,23 @@ def _run(
         else:
             prctl(_PR_SET_CHILD_SUBREAPER, 1)
         stub_pid = os.getpid()
+        if request.sessions and request.plan.sandbox:
+            asked, listening = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         worker = os.fork()
         if worker:
             if request.stub == "init":
                 caps.drop_capabilities()
-            serve_stub(channel, worker, is_init=request.stub == "init")
+            if asked is not None:
+                asked.close()
+            serve_stub(
+                channel,
+                worker,
+                is_init=request.stub == "init",
+                listening=listening,
+                sessions=request.sessions,
+            )
     place = Place(stub_pid, kinds, scratch, private, proc)
-    _become_worker(request, received, report, place, python_worker)
+    _become_worker(request, received, report, asked, place, python_worker)
 
 
 def _die_with(parent: int) -> None:
@@ -158,14 +170,19 @@ def _become_worker(
     request: SpawnRequest,
     received: list[int],
     report: Report,
+    asked: socket.socket | None,
     place: Place,
     python_worker: ModuleType | None,
 ) -> None:
     plan, scratch = request.plan, place.scratch
     with step("fds"):
         os.setsid()
-        (number,) = fds.place(received, request.targets, [report.sock.fileno()])
+        keep = [report.sock.fileno(), *([asked.fileno()] if asked is not None else [])]
+        number, *more = fds.place(received, request.targets, keep)
     report.adopt(number)
+    if asked is not None:
+        asked.detach()
+        asked = socket.socket(fileno=more[0])
     try:
         write_file("/proc/self/oom_score_adj", "500")
     except OSError:
@@ -179,7 +196,7 @@ def _become_worker(
     # Opened while it is allowed. The launcher cannot always: it may not be the parent,
     # and a process that ends at once would be gone before it tried.
     own_pidfd = os.pidfd_open(os.getpid())
-    enforced = _confine(request, place)
+    enforced = _confine(request, place, asked)
     enforced["rlimits"] = limits
     message: dict[str, Any] = {"ready": enforced, "scratch": scratch}
     report.send(message, (own_pidfd,))
@@ -192,8 +209,14 @@ def _become_worker(
         os.execve(request.argv[0], request.argv, env)  # noqa: S606 - that is the job
 
 
-def _confine(request: SpawnRequest, place: Place) -> dict[str, Any]:
-    """Give up everything the plan does not grant; return ENFORCED."""
+def _confine(request: SpawnRequest, place: Place, asked: socket.socket | None) -> dict[str, Any]:
+    """Give up everything the plan does not grant; return ENFORCED.
+
+    Args:
+        request: The spawn.
+        place: Where it runs.
+        asked: To the stub, which is sent what it is asked on; closed here.
+    """
     kinds, scratch = place.kinds, place.scratch
     plan = request.plan
     _die_with(place.parent)
@@ -241,11 +264,17 @@ def _confine(request: SpawnRequest, place: Place) -> dict[str, Any]:
             shared_memory_capped=request.memory_capped,
             read_only_outside="mount" in kinds,
             own_pid=os.getpid(),
+            ask_for_sessions=asked is not None,
         )
     )
     with step("seccomp"):
         seccomp.check_supported()
-        seccomp.install(program)
+        listener = seccomp.install(program, listen=asked is not None)
+        if asked is not None and listener is not None:
+            send(asked, {}, (listener,))
+            # The worker must not be the one that answers.
+            os.close(listener)
+            asked.close()
     enforced["seccomp"] = True
     enforced["network"] = plan.network
     enforced["processes"] = "allowed" if plan.processes else "none"

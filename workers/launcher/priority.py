@@ -4,7 +4,8 @@ A fork bomb that nothing counts fills the run queue in a fraction of a second, a
 should end it then waits its turn among thousands. Real-time priority, which the kernel
 gives to a privileged process only, puts the launcher and its sweepers before all of them;
 they sleep nearly always. An ordinary user can't have it and doesn't need it: for him the
-kernel counts processes (``RLIMIT_NPROC``), which it does not for uid 0.
+kernel counts processes (``RLIMIT_NPROC``), which it does not for uid 0, and sessions are
+bounded where each is scheduled apart (``sessions.py``).
 """
 
 from __future__ import annotations

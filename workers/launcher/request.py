@@ -32,6 +32,7 @@ class SpawnRequest(NamedTuple):
         cgroup: ``"v2"``, ``"v1"`` or ``None``.
         memory_capped: A memory cgroup limit is in force.
         launcher_pid: Who the parent must be.
+        sessions: How many sessions the tree may have; 0 for no bound.
     """
 
     id: str
@@ -49,6 +50,7 @@ class SpawnRequest(NamedTuple):
     cgroup: str | None
     memory_capped: bool
     launcher_pid: int
+    sessions: int
 
 
 def encode_request(request: SpawnRequest) -> dict[str, Any]:

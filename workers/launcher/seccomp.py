@@ -21,7 +21,7 @@ import errno
 import os
 from typing import NamedTuple
 
-from .bpf import Program, allow, error
+from .bpf import Program, allow, ask, error
 from .steps import StepFailed
 from .syscall_table import AUDIT_ARCH, FIRST_UNKNOWN, number
 from .syscalls import ARCH, prctl, syscall
@@ -88,6 +88,7 @@ class FilterPlan(NamedTuple):
         shared_memory_capped: A memory cgroup counts anonymous shared mappings.
         read_only_outside: A mount namespace guards metadata outside the grants.
         own_pid: The worker's process id in its own PID namespace.
+        ask_for_sessions: Whoever gets the listener decides each ``setsid``.
     """
 
     processes: bool
@@ -98,6 +99,7 @@ class FilterPlan(NamedTuple):
     shared_memory_capped: bool
     read_only_outside: bool
     own_pid: int
+    ask_for_sessions: bool = False
 
 
 class _Filter:
@@ -222,6 +224,8 @@ def build_filter(plan: FilterPlan, arch: str = ARCH) -> bytes:
         assert mmap is not None  # noqa: S101 - a row of our own table
         bits = _MAP_SHARED_ANONYMOUS
         out.program.masked_in(mmap, 3, bits, (bits,), error(errno.ENOMEM), allow)
+    if plan.ask_for_sessions:
+        out.deny(("setsid",), ask)
     _modes(out)
     out.never("ioctl", 1, _IOCTLS)
     out.never("fcntl", 1, _FCNTLS)
@@ -242,19 +246,28 @@ class _ProgramHeader(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_void_p))
 
 
-def install(program: bytes) -> None:
+def install(program: bytes, *, listen: bool = False) -> int | None:
     """Put the filter in force for this thread, for good. Needs ``no_new_privs``.
+
+    Args:
+        program: From ``build_filter``.
+        listen: The program asks (``FilterPlan.ask_for_sessions``).
+
+    Returns:
+        With ``listen`` the descriptor that is asked, close-on-exec.
 
     Raises:
         StepFailed: When the kernel does not report filter mode afterwards.
     """
     buffer = ctypes.create_string_buffer(program, len(program))
     header = _ProgramHeader(len(program) // 8, ctypes.addressof(buffer))
-    set_mode_filter = 1
-    syscall("seccomp", set_mode_filter, 0, ctypes.byref(header))
+    set_mode_filter, new_listener = 1, 8
+    flags = new_listener if listen else 0
+    listener = syscall("seccomp", set_mode_filter, flags, ctypes.byref(header))
     get_seccomp, filter_mode = 21, 2
     if prctl(get_seccomp) != filter_mode:
         raise StepFailed("seccomp", 0, "the kernel does not report a filter in force")
+    return listener if listen else None
 
 
 def check_supported() -> None:

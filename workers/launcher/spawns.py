@@ -23,6 +23,7 @@ from .plan import parse_plan
 from .priority import prefer_this_process
 from .protocol import MAX_MESSAGE, PeerClosed, close_all, fits, receive, send
 from .request import SpawnRequest, check_message, encode_request
+from .sessions import sessions_allowed
 from .spawn import Spawn, choose_stub, fit_plan
 from .steps import StepFailed, step
 from .stub import describe_status
@@ -79,6 +80,7 @@ class Spawns:
         self.early: dict[int, tuple[int, Any]] = {}
         self.cleaners: dict[int, Cleaner] = {}
         self._ending = False
+        self._sessions = sessions_allowed()
 
     def start(self, message: dict[str, Any], fds: list[int]) -> None:
         """Take a ``spawn`` message: check it, decide how, fork."""
@@ -128,6 +130,8 @@ class Spawns:
             cgroup=spawn.leaf.version if spawn.leaf else None,
             memory_capped=bool(spawn.leaf and spawn.leaf.memory_capped),
             launcher_pid=os.getpid(),
+            # In a cgroup all sessions together get what the cgroup gets.
+            sessions=0 if spawn.leaf or not spawn.plan.processes else self._sessions,
         )
 
     def _prepare_scratch(self, spawn: Spawn, name: object, *, private: bool) -> None:

@@ -18,7 +18,8 @@ from typing import Any, NoReturn
 
 from .fds import close_except
 from .priority import prefer_this_process
-from .protocol import PeerClosed, send
+from .protocol import PeerClosed, receive, send
+from .sessions import SessionLimit
 from .syscalls import prctl
 from .tree import children_of, kill_below
 
@@ -73,24 +74,43 @@ class _Tree:
                 pass  # It has not made its session yet, or nothing is left in it.
 
 
-def serve_stub(channel: socket.socket, worker: int, *, is_init: bool) -> NoReturn:
+def serve_stub(
+    channel: socket.socket,
+    worker: int,
+    *,
+    is_init: bool,
+    listening: socket.socket | None = None,
+    sessions: int = 0,
+) -> NoReturn:
     """Own the worker's tree until it is gone, then report and exit.
 
     Args:
         channel: To the launcher. Nothing is read from it but its end.
         worker: The worker, a child of this process.
         is_init: This is PID 1 of the worker's namespace.
+        listening: The worker sends on it what each ``setsid`` of the tree is asked on.
+        sessions: How many sessions the tree may have, with ``listening``.
     """
     try:
-        _serve(channel, worker, is_init=is_init)
+        _serve(channel, worker, listening, is_init=is_init, sessions=sessions)
     except BaseException:  # nothing of the launcher may run in this process
         os._exit(70)
     os._exit(0)
 
 
-def _serve(channel: socket.socket, worker: int, *, is_init: bool) -> None:
+def _serve(
+    channel: socket.socket,
+    worker: int,
+    listening: socket.socket | None,
+    *,
+    is_init: bool,
+    sessions: int,
+) -> None:
     wake_read, wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-    close_except({channel.fileno(), wake_read, wake_write})
+    own = {channel.fileno(), wake_read, wake_write}
+    if listening is not None:
+        own.add(listening.fileno())
+    close_except(own)
     # It has the worker's uid, and nothing but this keeps a tool out of its /proc entries.
     prctl(_PR_SET_DUMPABLE, 0)
     if not is_init:
@@ -101,14 +121,29 @@ def _serve(channel: socket.socket, worker: int, *, is_init: bool) -> None:
     poller = select.poll()
     poller.register(channel.fileno(), select.POLLIN)
     poller.register(wake_read, select.POLLIN)
+    if listening is not None:
+        poller.register(listening.fileno(), select.POLLIN)
+    limit: SessionLimit | None = None
     tree = _Tree(worker)
     tree.reap()  # What ended before the handler was there.
     killed = False
     while tree.status is None and not killed:
-        for fd, _ in poller.poll():
+        for fd, events in poller.poll():
             if fd == wake_read:
                 _drain(wake_read)
                 tree.reap()
+            elif listening is not None and fd == listening.fileno():
+                poller.unregister(fd)
+                limit = _take_limit(listening, sessions)
+                listening.close()
+                listening = None
+                if limit is not None:
+                    poller.register(limit.fd, select.POLLIN)
+            elif limit is not None and fd == limit.fd:
+                if events & select.POLLIN:
+                    limit.answer()
+                else:
+                    poller.unregister(fd)  # nobody is left who could ask
             else:
                 killed = True
     if is_init:
@@ -122,6 +157,15 @@ def _serve(channel: socket.socket, worker: int, *, is_init: bool) -> None:
             send(channel, {"exit": report})
         except (PeerClosed, OSError):
             pass  # The launcher is gone; so is everything here.
+
+
+def _take_limit(listening: socket.socket, sessions: int) -> SessionLimit | None:
+    """Take the worker's listener; ``None`` when it ended before it had one."""
+    try:
+        _, fds = receive(listening)
+    except PeerClosed:
+        return None
+    return SessionLimit(fds[0], sessions)
 
 
 def _drain(fd: int) -> None:

@@ -128,6 +128,7 @@ _TABLE: dict[str, tuple[int | None, int | None]] = {
     "sethostname": (170, 161),
     "setns": (308, 268),
     "setpriority": (141, 140),
+    "setsid": (112, 157),
     "settimeofday": (164, 170),
     "setxattr": (188, 5),
     "shmat": (30, 196),

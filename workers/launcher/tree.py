@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import signal
 
-__all__ = ["children_of", "descendants", "kill_below", "process_count"]
+__all__ = ["children_of", "descendants", "kill_below", "process_count", "session_count"]
 
 
 def children_of(pid: int) -> list[int]:
@@ -41,10 +41,15 @@ def descendants(pid: int) -> list[int]:
     return list(seen)
 
 
-def _parent_of(pid: int) -> int:
+def _status_of(pid: int) -> list[bytes]:
+    """Return the fields of a process after its name: state, parent, group, session, ..."""
     with open(f"/proc/{pid}/stat", "rb") as status:
         # The command name may hold anything, ')' and spaces included.
-        return int(status.read().rpartition(b")")[2].split()[1])
+        return status.read().rpartition(b")")[2].split()
+
+
+def _parent_of(pid: int) -> int:
+    return int(_status_of(pid)[1])
 
 
 def _kill_deep(pid: int, known: set[int]) -> None:
@@ -94,3 +99,14 @@ def process_count(pid: int, stop: int = 1 << 30) -> int:
         count += len(frontier)
         frontier = [below for child in frontier for below in children_of(child)]
     return count
+
+
+def session_count(pid: int) -> int:
+    """Count the sessions that the descendants of ``pid`` are in."""
+    sessions = set()
+    for below in descendants(pid):
+        try:
+            sessions.add(_status_of(below)[3])
+        except (OSError, IndexError):
+            continue  # It ended meanwhile.
+    return len(sessions)

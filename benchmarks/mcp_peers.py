@@ -60,7 +60,11 @@ def install_npm_peers() -> None:
 
 
 def server_command(kind: str) -> list[str]:
-    """Return the command line of a server, ``"python"`` or ``"typescript"``.
+    """Return the command line of a server.
+
+    Args:
+        kind: ``"python"``, ``"typescript"``, or ``"typescript-child"``, whose tool runs in a
+            process of its own.
 
     Raises:
         Unavailable: It can't be had here.
@@ -72,7 +76,8 @@ def server_command(kind: str) -> list[str]:
     if kind == "python":
         return [sys.executable, str(PEERS / "mcp_server.py")]
     install_npm_peers()
-    return [node_path(), str(PEERS / "mcp_server.mjs")]
+    name = "mcp_server_child.mjs" if kind == "typescript-child" else "mcp_server.mjs"
+    return [node_path(), str(PEERS / name)]
 
 
 class McpPeer:

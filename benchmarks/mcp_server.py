@@ -35,10 +35,12 @@ from .workspace import (
 
 BASE = "official client: TypeScript SDK's server"
 OWN = "official client: raw mcp, sandboxed ESM"
+OFFICIAL_CHILD = "official client: TypeScript SDK's server, tool in a child"
 OFFICIAL_PYTHON = "official client: Python SDK's server"
 ESM = "thin client: raw mcp, sandboxed ESM"
 PYTHON = "thin client: raw mcp, sandboxed Python"
 THIN_TYPESCRIPT = "thin client: TypeScript SDK's server"
+THIN_CHILD = "thin client: TypeScript SDK's server, tool in a child"
 THIN_PYTHON = "thin client: Python SDK's server"
 IN_PROCESS = "raw_exec, the same ESM call without MCP"
 STATELESS = "thin client: raw mcp, sandboxed ESM, 2026-07-28"
@@ -135,13 +137,23 @@ async def run(bench: Bench, section: Section) -> None:
         contestants.append(Contestant(ESM, own.calls("echo")))
         contestants.append(Contestant(STATELESS, own.calls("echo", _META)))
         contestants.append(Contestant(PYTHON, own.calls("python")))
-        for name, kind in ((THIN_TYPESCRIPT, "typescript"), (THIN_PYTHON, "python")):
+        thin = (
+            (THIN_TYPESCRIPT, "typescript"),
+            (THIN_CHILD, "typescript-child"),
+            (THIN_PYTHON, "python"),
+        )
+        for name, kind in thin:
 
             def make(kind: str = kind) -> Round:
                 return stack.enter_context(open_client(server_command(kind))).calls("echo")
 
             add_peer(section, contestants, name, make)
-        commands = ((OWN, _own_command(space)), (BASE, "typescript"), (OFFICIAL_PYTHON, "python"))
+        commands = (
+            (OWN, _own_command(space)),
+            (BASE, "typescript"),
+            (OFFICIAL_CHILD, "typescript-child"),
+            (OFFICIAL_PYTHON, "python"),
+        )
         for name, server in commands:
 
             def make_official(server: str | list[str] = server) -> Round:
@@ -162,15 +174,20 @@ async def run(bench: Bench, section: Section) -> None:
                 warm_up=bench.size(100, 30),
                 scale=1e3,
             )
-    section.notes.append("the servers of the SDKs run the tool in their own process, unprotected")
+    section.notes.append(
+        "the servers of the SDKs run the tool in their own process, or a child, unprotected"
+    )
 
 
 def judge(section: Section) -> list[Goal]:
     """Derive the goals."""
     goal = "a call through raw mcp, vs the TypeScript SDK's server"
+    child = f"{goal} with the tool in a child"
     return [
         ratio_goal(section, f"{goal}, official client", OWN, limit=1.0),
         ratio_goal(section, f"{goal}, thin client", ESM, limit=1.0, base=THIN_TYPESCRIPT),
+        ratio_goal(section, f"{child}, official client", OWN, limit=1.0, base=OFFICIAL_CHILD),
+        ratio_goal(section, f"{child}, thin client", ESM, limit=1.0, base=THIN_CHILD),
     ]
 
 

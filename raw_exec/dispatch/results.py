@@ -24,7 +24,9 @@ _IMAGE_TYPES = ("image/png", "image/jpeg")
 _LONG_CHARS = 4096
 _MAX_COUNTED_NODES = 512
 _SHORT_ESCAPES = (b'"', b"\\", b"\n", b"\r", b"\t", b"\b", b"\f")
-_ESCAPED = bytes(range(32)) + b'"\\'
+_LONG_ESCAPES = tuple(
+    char for char in (bytes([code]) for code in range(32)) if char not in _SHORT_ESCAPES
+)
 _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 
@@ -298,7 +300,8 @@ class _NotWorthCounting(Exception):
 def _escaped_bytes(text: str) -> int:
     """Return the size of a text inside JSON, without its quotes."""
     data = text.encode("utf-8")
-    # "in" is far quicker than "count" where there is nothing to count.
-    short = sum(data.count(char) for char in _SHORT_ESCAPES if char in data)
-    escaped = len(data) - len(data.translate(None, _ESCAPED))
-    return len(data) + short + 5 * (escaped - short)
+    # "in" is far quicker than "count", and than one pass in Python's other functions, where
+    # there is nothing to count.
+    size = len(data)
+    size += sum(data.count(char) for char in _SHORT_ESCAPES if char in data)
+    return size + 5 * sum(data.count(char) for char in _LONG_ESCAPES if char in data)

@@ -15,7 +15,7 @@ import os
 import struct
 import time
 
-from .tree import session_count
+from .tree import group_and_session, session_count
 
 __all__ = ["MOST_SESSIONS", "SessionLimit", "sessions_allowed"]
 
@@ -54,6 +54,8 @@ class SessionLimit:
         self.fd = listener
         self._limit = limit
         self._granted = 0
+        self._pending: dict[int, int] = {}
+        """Who was let go on and the session it was in then."""
         self._recount_after = 0.0
 
     def answer(self) -> None:
@@ -61,20 +63,40 @@ class SessionLimit:
         notice = bytearray(_NOTICE.size)
         try:
             fcntl.ioctl(self.fd, _RECEIVE, notice)
-            ident, _, _ = _NOTICE.unpack(notice)
-            fcntl.ioctl(self.fd, _SEND, self._verdict(ident))
+            ident, pid, _ = _NOTICE.unpack(notice)
+            error = self._refusal(pid)
+            flags = 0 if error else _CONTINUE
+            fcntl.ioctl(self.fd, _SEND, bytearray(_ANSWER.pack(ident, 0, -error, flags)))
         except OSError as exc:
             if exc.errno not in (errno.ENOENT, errno.EINTR, errno.EINPROGRESS):
                 raise
 
-    def _verdict(self, ident: int) -> bytearray:
+    def _refusal(self, pid: int) -> int:
+        """Return what the call fails with; 0 to let it go on."""
+        before = group_and_session(pid)
+        if before is not None and before[0] == pid:
+            return errno.EPERM  # as the kernel says to the leader of a group
         if self._granted >= self._limit and time.monotonic() >= self._recount_after:
-            # Sessions end without a word. None at all is no answer: whoever asks is in one,
-            # so there is no /proc to count in.
-            self._granted = session_count(os.getpid()) or self._granted
+            self._recount()
             if self._granted >= self._limit:
                 self._recount_after = time.monotonic() + _RECOUNT_SECONDS
         if self._granted >= self._limit:
-            return bytearray(_ANSWER.pack(ident, 0, -errno.EAGAIN, 0))
+            return errno.EAGAIN
         self._granted += 1
-        return bytearray(_ANSWER.pack(ident, 0, 0, _CONTINUE))
+        if before is not None:
+            self._pending[pid] = before[1]
+        return 0
+
+    def _recount(self) -> None:
+        """Count anew, since sessions end without a word."""
+        # Race: one that was let go on begins its session when it next runs. Looked at before
+        # the sessions are, so that it may count twice, and never not at all.
+        waiting = {}
+        for pid, session in self._pending.items():
+            now = group_and_session(pid)
+            if now is not None and now[1] == session:
+                waiting[pid] = session
+        found = session_count(os.getpid())
+        if found:  # Whoever asks is in one: without any there is no /proc to count in.
+            self._pending = waiting
+            self._granted = found + len(waiting)

@@ -11,7 +11,14 @@ from __future__ import annotations
 import os
 import signal
 
-__all__ = ["children_of", "descendants", "kill_below", "process_count", "session_count"]
+__all__ = [
+    "children_of",
+    "descendants",
+    "group_and_session",
+    "kill_below",
+    "process_count",
+    "session_count",
+]
 
 
 def children_of(pid: int) -> list[int]:
@@ -101,12 +108,16 @@ def process_count(pid: int, stop: int = 1 << 30) -> int:
     return count
 
 
+def group_and_session(pid: int) -> tuple[int, int] | None:
+    """Return the process group and the session of a process; ``None`` when it is gone."""
+    try:
+        fields = _status_of(pid)
+        return int(fields[2]), int(fields[3])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
 def session_count(pid: int) -> int:
     """Count the sessions that the descendants of ``pid`` are in."""
-    sessions = set()
-    for below in descendants(pid):
-        try:
-            sessions.add(_status_of(below)[3])
-        except (OSError, IndexError):
-            continue  # It ended meanwhile.
-    return len(sessions)
+    found = [group_and_session(below) for below in descendants(pid)]
+    return len({both[1] for both in found if both is not None})

@@ -26,11 +26,13 @@ from .fds import close_except
 from .protocol import PeerClosed, receive, send
 from .request import decode_request
 from .steps import StepFailed
-from .syscalls import prctl
+from .syscalls import LIBC, prctl
 
 __all__ = ["Zygote", "load_python_worker", "serve_anew"]
 
 _PR_SET_PDEATHSIG = 1
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_KEPT_BYTES = 4 << 20
 _MAX_DEATHS = 5
 _DEATHS_SECONDS = 60.0
 """One that dies so often in that time is a fault of the host; it is tried again later."""
@@ -183,6 +185,7 @@ def _serve(sock: socket.socket, module: ModuleType, launcher: int) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     # The link in a virtual environment does not exist in a worker's file system.
     sys.executable = os.path.realpath(sys.executable)
+    _keep_freed_memory()
     gc.collect()
     gc.disable()
     gc.freeze()
@@ -197,6 +200,17 @@ def _serve(sock: socket.socket, module: ModuleType, launcher: int) -> None:
         for fd in fds:
             os.close(fd)
         os.waitpid(middle, 0)
+
+
+def _keep_freed_memory() -> None:
+    """Let workers keep a few MiB that they freed, for their next call.
+
+    Otherwise a result of 1 MiB is built in pages that the kernel clears anew for each call,
+    which is a seventh of the call's time.
+    """
+    if hasattr(LIBC, "mallopt"):  # not in every C library
+        LIBC.mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
+        LIBC.mallopt(_M_MMAP_THRESHOLD, _KEPT_BYTES)
 
 
 def _fork_worker(number: int, sock: socket.socket, module: ModuleType, launcher: int) -> NoReturn:

@@ -7,7 +7,7 @@ ends the process. Contract: the worker protocol, fds 3 (requests), 4 (replies), 
 from __future__ import annotations
 
 import builtins
-from os import _exit, read, write
+from os import _exit, read, write, writev
 
 import msgpack
 
@@ -93,17 +93,22 @@ class FrameSource:
         return b"".join(parts)
 
 
-def send_packed(body: bytes) -> None:
-    """Write one whole frame to the replies pipe, or end the process when it is closed."""
-    frame = len(body).to_bytes(4, "big") + body
+def send_packed(*parts: bytes) -> None:
+    """Write one whole frame to the replies pipe, or end the process when it is closed.
+
+    Args:
+        parts: Of the body, in order; a large one is not copied.
+    """
+    size = sum(map(len, parts))
+    pieces = (size.to_bytes(4, "big"), *parts)
     try:
-        count = write(REPLIES_FD, frame)
-        if count < len(frame):
-            _write_rest(frame, count)
+        count = writev(REPLIES_FD, pieces)
     except BlockingIOError:
-        _write_rest(frame, 0)
+        count = 0
     except OSError:
         _exit(0)
+    if count < 4 + size:
+        _write_rest(b"".join(pieces), count)
 
 
 def _write_rest(frame: bytes, start: int) -> None:

@@ -192,4 +192,4 @@ def _send_with_value(kind: str, call_id: int, body: bytes, state: dict[str, int]
     head = (b"\x83" if state is None else b"\x84") + pack("t") + pack(kind)
     head += pack("id") + pack(call_id) + pack("value")
     tail = b"" if state is None else pack("state") + pack(state)
-    send_packed(b"".join((head, body, tail)))
+    send_packed(head, body, tail)

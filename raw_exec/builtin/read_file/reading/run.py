@@ -25,8 +25,11 @@ _ANY_LINE = 10**12
 """As wide as a line number is assumed to get."""
 
 _SHORT_ESCAPES = (b'"', b"\\", b"\n", b"\r", b"\t", b"\b", b"\f")
-"""What JSON writes as two characters; other control characters take six."""
-_ESCAPED = bytes(range(0x20)) + b'"\\'
+"""What JSON writes as two characters."""
+_LONG_ESCAPES = tuple(
+    char for char in (bytes([code]) for code in range(0x20)) if char not in _SHORT_ESCAPES
+)
+"""What JSON writes as six."""
 
 _ERRORS = {
     errno.ENOENT: ("not_found", "does not exist"),
@@ -188,10 +191,11 @@ def _text_bytes(data: bytes) -> int:
 
     Counted, since encoding a text to see its length takes ten times as long as reading it.
     """
-    # "in" is far quicker than "count" where there is nothing to count.
-    short = sum(data.count(char) for char in _SHORT_ESCAPES if char in data)
-    escaped = len(data) - len(data.translate(None, _ESCAPED))
-    return len(data) + short + 5 * (escaped - short)
+    # "in" is far quicker than "count", and than one pass in Python's other functions, where
+    # there is nothing to count.
+    size = len(data)
+    size += sum(data.count(char) for char in _SHORT_ESCAPES if char in data)
+    return size + 5 * sum(data.count(char) for char in _LONG_ESCAPES if char in data)
 
 
 def _encoded_bytes(value: Any) -> int:

@@ -222,7 +222,7 @@ class Exchange:
                 self._call.detail["unanswered"] = exc.code
                 return CANCELLED
             except NotAskable as exc:
-                self._call.detail["unanswered"] = str(exc)
+                self._call.detail["unanswered"] = self._connection.shown(str(exc))
                 return DECLINED
 
     def _on_progress(self) -> None:

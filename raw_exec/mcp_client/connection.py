@@ -142,10 +142,13 @@ class Connection:
         found = await self.session.list_tools()
         tools = {name: self._secrets.clean_data(tool) for name, tool in found.tools.items()}
         refused = {
-            name: escape_text(self._secrets.clean(reason), keep_newlines=False)[:_MAX_REASON_CHARS]
-            for name, reason in found.refused.items()
+            name: self.shown(reason)[:_MAX_REASON_CHARS] for name, reason in found.refused.items()
         }
         self.listing = Listing(tools, refused)
+
+    def shown(self, words: str) -> str:
+        """Return words of the server for people: in one line, without what it was given."""
+        return escape_text(self._secrets.clean(words), keep_newlines=False)
 
     async def end_for(self, call: ServerCall) -> bool:
         """End a server that does not let go of a call; say if nothing goes on."""
@@ -327,16 +330,16 @@ class Connection:
                 await self.list_tools()
                 return True
         except RpcFailed as exc:
-            words = escape_text(self._secrets.clean(exc.message), keep_newlines=False)
+            words = self.shown(exc.message)
             self.fail(ServerFailure(f"refused with error {exc.code}: {words:.300}"))
         except BadAnswer as exc:
-            words = escape_text(self._secrets.clean(str(exc)), keep_newlines=False)
+            words = self.shown(str(exc))
             self.fail(ServerFailure(f"broke the protocol: {words:.500}"))
         except ConnectionLost as exc:
             with trio.move_on_after(_DRAIN_SECONDS if self.is_local else 0):
                 await self._over.wait()
             if not self._over.is_set():  # its own words, under the code of a lost connection
-                words = escape_text(self._secrets.clean(str(exc)), keep_newlines=False)
+                words = self.shown(str(exc))
                 self.fail(ServerFailure(f"did not let itself be used: {words:.300}"))
         if scope.cancelled_caught:
             self.fail(ServerFailure(f"did not answer within {start_ms} ms (start_ms)"))

@@ -105,6 +105,10 @@ def allowed_hosts(host: str, port: int, extra: Iterable[str] = ()) -> AllowedHos
     return AllowedHosts(frozenset(names), not is_loopback(host), port)
 
 
+def _ignore(_code: str) -> None:
+    """Nobody counts."""
+
+
 class LocalOnly:
     """Refuse requests that another site made a browser send: 421 for ``Host``, 403 for ``Origin``.
 
@@ -112,11 +116,20 @@ class LocalOnly:
         app: Gets the requests that pass.
         hosts: From ``allowed_hosts``.
         origins: Further origins whose pages may ask, such as ``https://app.example``.
+        on_refusal: Told the code of each refusal.
     """
 
-    def __init__(self, app: App, hosts: AllowedHosts, origins: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        app: App,
+        hosts: AllowedHosts,
+        origins: Iterable[str] = (),
+        *,
+        on_refusal: Callable[[str], object] = _ignore,
+    ) -> None:
         self._app = app
         self._hosts = hosts
+        self._on_refusal = on_refusal
         self._origins = frozenset(origin.strip().lower().rstrip("/") for origin in origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -127,12 +140,14 @@ class LocalOnly:
         if len(hosts) != 1 or not self._hosts.accepts(hosts[0]):
             shown = hosts[0] if hosts else ""
             message = f"this server does not answer to the host {shown!r}"
+            self._on_refusal("foreign_host")
             await _refuse(scope, receive, send, 421, "foreign_host", message)
             return
         for origin in _header(scope, b"origin"):
             known = origin.strip().lower() in self._origins
             if not known and not self._hosts.accepts_origin(origin):
                 message = f"pages of {origin!r} may not use this server"
+                self._on_refusal("foreign_origin")
                 await _refuse(scope, receive, send, 403, "foreign_origin", message)
                 return
         await self._app(scope, receive, send)
@@ -178,12 +193,19 @@ class BearerOnly:
         app: Gets the requests that pass.
         whose: Return the principal of a token, or ``None``; see ``identify``.
         public: Paths that need no token; there ``principal`` is absent.
+        on_refusal: Told the code of each refusal.
     """
 
     def __init__(
-        self, app: App, whose: Callable[[str], str | None], public: Iterable[str] = ()
+        self,
+        app: App,
+        whose: Callable[[str], str | None],
+        public: Iterable[str] = (),
+        *,
+        on_refusal: Callable[[str], object] = _ignore,
     ) -> None:
         self._app = app
+        self._on_refusal = on_refusal
         self._whose = whose
         self._public = frozenset(public)
 
@@ -199,6 +221,7 @@ class BearerOnly:
                 if token is None
                 else "this key is not known here"
             )
+            self._on_refusal("unauthenticated")
             await _refuse(scope, receive, send, 401, "unauthenticated", message)
             return
         scope.setdefault("state", {})["principal"] = principal

@@ -231,6 +231,8 @@ def call(ident: Any, name: str, args: dict[str, Any], token: Any) -> dict[str, A
             },
             "required": ["name", "age", "sure"],
         }
+        if "odd-field" in FAULTS:  # of a type that nobody can be asked for
+            schema["properties"] = {os.environ["TOKEN"] + "\n\u202e": {"type": "null"}}
         params = {"message": "Who are you?", "requestedSchema": schema}
         return text(json.dumps(ask_client("elicitation/create", params)))
     if name == "sample":

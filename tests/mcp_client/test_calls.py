@@ -282,6 +282,20 @@ async def test_a_secret_in_a_definition_does_not_reach_the_model(tmp_path: Path)
         assert (await runtime.registry.dispatch("s__echo", {"text": "x"})).text == "x"
 
 
+async def test_why_a_question_was_not_put_says_nothing_that_was_kept(tmp_path: Path) -> None:
+    """The server names its fields; what it was given, and control characters, stay out."""
+    servers = {"s": fixture_server("odd-field", env={"TOKEN": "literal-secret"})}
+    async with (
+        runtime_of(tmp_path, ["ask"], servers, interact=Screen([])) as runtime,
+        runtime.open_session() as session,
+    ):
+        result = await session.dispatch("s__ask", {})
+    assert json.loads(result.text) == {"action": "decline"}
+    unanswered = result.detail["unanswered"]
+    assert "[redacted TOKEN]" in unanswered
+    assert unanswered.isprintable()
+
+
 async def test_a_missing_variable_withholds_the_server_s_tools(tmp_path: Path) -> None:
     """The reason names the variable; nothing is started without it."""
     source = {"kind": "env", "name": "NOT_THERE_4711"}

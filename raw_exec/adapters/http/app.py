@@ -67,13 +67,12 @@ def make_app(service: Service) -> Starlette:
         service.metrics.refuse(exc.code)
         return exc.response()
 
-    async def unmatched(_request: Request, exc: Exception) -> Response:
+    async def unmatched(request: Request, exc: Exception) -> Response:
         assert isinstance(exc, HTTPException)  # noqa: S101
         if exc.status_code == 405:
-            return Refused(
-                "method_not_allowed", "this path has no such method", headers=exc.headers
-            ).response()
-        return Refused("not_found", "there is nothing at this path").response()
+            text = "this path has no such method"
+            return await refused(request, Refused("method_not_allowed", text, headers=exc.headers))
+        return await refused(request, Refused("not_found", "there is nothing at this path"))
 
     async def broken(_request: Request, exc: Exception) -> Response:
         message = f"internal error: {type(exc).__name__}"

@@ -159,8 +159,8 @@ async def _host(
                 problems += await _unenforceable(runtime)
         app: Any = make_app(service)
         if hosting.whose is not None:
-            app = BearerOnly(app, hosting.whose, PUBLIC_PATHS)
-        app = LocalOnly(app, hosts, hosting.origins)
+            app = BearerOnly(app, hosting.whose, PUBLIC_PATHS, on_refusal=service.metrics.refuse)
+        app = LocalOnly(app, hosts, hosting.origins, on_refusal=service.metrics.refuse)
         nursery.start_soon(homes.tidy_for_ever)
         closing = trio.Event()
         async with open_service_nursery() as serving:

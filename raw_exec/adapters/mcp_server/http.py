@@ -44,7 +44,7 @@ from .protocol import (
     ToolCall,
     is_stateless,
 )
-from .serving_calls import serving
+from .serving_calls import serving, withdraw_open
 from .streams import Answer, Send, pinging, send_empty, send_json
 
 __all__ = ["MAX_READING_BYTES", "McpApp"]
@@ -243,6 +243,8 @@ class McpApp:
                     status = _status(message) if event.era is Era.STATELESS else 200
                     await answer.finish(message, status if message is not None else 202)
                     nursery.cancel_scope.cancel()
+            if not http.is_closed and not answer.is_over:
+                await withdraw_open(exchange, exchange.sent)
         finally:
             if session is not None:
                 del session.requests[event.request_id]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from functools import partial
@@ -28,13 +29,14 @@ _OWNER: Final = "token"
 
 _PREFLIGHT: Final = (
     (b"access-control-allow-methods", b"GET, POST, DELETE"),
-    (
-        b"access-control-allow-headers",
-        b"authorization, content-type, mcp-protocol-version, mcp-session-id, mcp-method, "
-        b"mcp-name, last-event-id",
-    ),
     (b"access-control-max-age", b"600"),
 )
+_HEADERS: Final = (
+    b"authorization, content-type, mcp-protocol-version, mcp-session-id, mcp-method, "
+    b"mcp-name, last-event-id"
+)
+_MAX_PARAM_HEADERS: Final = 64
+_PARAM_HEADER: Final = re.compile(rb"(?i)mcp-param-[!#$%&'*+.^_`|~0-9a-z-]{1,128}")
 
 _App = Callable[
     [
@@ -74,7 +76,8 @@ class SharedWithPages:
             (b"vary", b"origin"),
         ]
         if scope["method"] == "OPTIONS":
-            headers = [*shared, *_PREFLIGHT]
+            allowed = (b"access-control-allow-headers", _allowed_headers(scope["headers"]))
+            headers = [*shared, allowed, *_PREFLIGHT]
             await send({"type": "http.response.start", "status": 204, "headers": headers})
             await send({"type": "http.response.body", "body": b""})
             return
@@ -85,6 +88,14 @@ class SharedWithPages:
             await send(event)
 
         await self._app(scope, receive, send_shared)
+
+
+def _allowed_headers(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """Return what a page may send: our headers, and those it asks for that name arguments."""
+    asked = b",".join(value for key, value in headers if key == b"access-control-request-headers")
+    names = [name.strip() for name in asked.split(b",")]
+    named = [name for name in names if _PARAM_HEADER.fullmatch(name)]
+    return b", ".join([_HEADERS, *named[:_MAX_PARAM_HEADERS]])
 
 
 async def serve_http(

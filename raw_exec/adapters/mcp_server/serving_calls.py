@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import trio
 
@@ -15,7 +15,10 @@ from .eras import INTERNAL_ERROR, SERVER_BUSY, Era, RpcError
 from .host import MAX_CALLS, Host
 from .protocol import Peer, ToolCall
 
-__all__ = ["Exchange", "Serving", "serving"]
+__all__ = ["Exchange", "Serving", "serving", "withdraw_open"]
+
+WITHDRAW_SECONDS: Final = 1.0
+"""A client that does not read is told no longer."""
 
 
 class Exchange(Protocol):
@@ -32,6 +35,17 @@ class Exchange(Protocol):
     async def withdraw(self, asked: Asked) -> None:
         """Tell the client that nobody waits for an answer any more."""
         ...
+
+
+async def withdraw_open(exchange: Exchange, sent: Sequence[Asked]) -> None:
+    """Tell the client that questions it was sent are over, whoever is cancelled meanwhile.
+
+    Those that were answered or withdrawn before are not told of.
+    """
+    if sent:
+        with trio.move_on_after(WITHDRAW_SECONDS, shield=True):
+            for asked in sent:
+                await exchange.withdraw(asked)
 
 
 class Serving:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, Final
 
 import trio
@@ -37,7 +38,7 @@ from .protocol import (
     Reply,
     ToolCall,
 )
-from .serving_calls import serving
+from .serving_calls import serving, withdraw_open
 
 __all__ = ["serve_pipes", "serve_stdio"]
 
@@ -172,6 +173,8 @@ class _Connection:
             try:
                 message = await one.answer(self._peer, event, self._place, self._place, exchange)
             finally:
+                with suppress(ClientGone):
+                    await withdraw_open(exchange, exchange.sent)
                 self._asked.forget(exchange.sent)
             if message is not None:
                 await self.send(message)

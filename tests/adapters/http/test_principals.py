@@ -129,6 +129,8 @@ async def test_requests_without_a_good_key_learn_and_run_nothing(serve, write, k
                 assert answer.status == 401
             good = {"Authorization": f"bearer {token}"}
             assert (await client.ask("GET", "/v1/tools", None, good)).status == 200
+            told = (await client.ask("GET", "/metrics", None, good)).raw.decode()
+            assert 'raw_requests_refused_total{code="unauthenticated"} 9.0' in told
 
 
 async def test_foreign_hosts_and_origins_are_refused(serve, write) -> None:
@@ -152,6 +154,9 @@ async def test_foreign_hosts_and_origins_are_refused(serve, write) -> None:
         ):
             answer = await client.ask("POST", "/v1/call", body, headers)
             assert answer.status == status, headers
+        told = (await client.ask("GET", "/metrics")).raw.decode()
+        assert 'raw_requests_refused_total{code="foreign_host"} 1.0' in told
+        assert 'raw_requests_refused_total{code="foreign_origin"} 3.0' in told
 
 
 async def test_a_changed_file_of_keys_counts_at_once(serve, write, keys) -> None:

@@ -187,6 +187,22 @@ async def test_a_question_comes_in_the_stream_and_its_answer_in_a_post(web: Web)
     assert unasked.json()["result"]["_meta"] == {"raw/code": "interaction_cancelled"}
 
 
+async def test_the_question_of_a_cancelled_call_is_taken_back(web: Web, host: Host) -> None:
+    """In the stream of the call, which then ends without an answer."""
+    await web.begin(elicitation={})
+    call = request("tools/call", name="ask", arguments={})
+    async with web.stream(call) as stream:
+        asked = await anext(stream)
+        cancel = {"method": "notifications/cancelled", "params": {"requestId": call["id"]}}
+        assert (await web.post({"jsonrpc": "2.0", **cancel})).status_code == 202
+        (told,) = [item async for item in stream]
+    assert told["method"] == "notifications/cancelled"
+    assert told["params"]["requestId"] == asked["id"]
+    while host.calls:
+        await trio.sleep(0.01)
+    assert host.statistics().open_questions == 0
+
+
 async def test_a_session_that_ends_while_it_asks_ends_cleanly(
     web: Web, host: Host, caplog: pytest.LogCaptureFixture
 ) -> None:

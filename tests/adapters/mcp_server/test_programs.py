@@ -116,10 +116,13 @@ def test_a_token_is_needed_where_one_is_set(tmp_path: Path) -> None:
         # A browser asks first, without the token, and lets the page read what it may.
         asking = urllib.request.Request(url, method="OPTIONS")  # noqa: S310
         asking.add_header("origin", "https://app.example")
+        asking.add_header("access-control-request-headers", "content-type,Mcp-Param-City,x-other")
         with urllib.request.urlopen(asking, timeout=20) as response:  # noqa: S310
             assert response.status == 204
             assert response.headers["access-control-allow-origin"] == "https://app.example"
-            assert "authorization" in response.headers["access-control-allow-headers"]
+            allowed_headers = response.headers["access-control-allow-headers"].split(", ")
+            assert {"authorization", "content-type", "Mcp-Param-City"} <= {*allowed_headers}
+            assert "x-other" not in allowed_headers
 
 
 WAIT = """

@@ -231,6 +231,9 @@ async def test_a_late_answer_to_the_question_of_an_aborted_call_means_nothing(
     call = await wire.request("tools/call", name="ask", arguments={})
     asked = await wire.receive()
     await wire.send({"method": "notifications/cancelled", "params": {"requestId": call}})
+    told = await wire.receive()
+    assert told["method"] == "notifications/cancelled"  # so that its form is taken away
+    assert told["params"]["requestId"] == asked["id"]
     await wire.send({"id": asked["id"], "result": ACCEPTED})
     await wait_dead(host)
     assert host.statistics().open_questions == 0

@@ -37,6 +37,7 @@ __all__ = [
     "EXIT_VALIDATION",
     "Interrupted",
     "exit_status_of",
+    "extra_missing",
     "only_cause",
     "report",
     "report_usage",
@@ -75,6 +76,21 @@ class Interrupted(RawExecError):
 
     def __init__(self) -> None:
         super().__init__("aborted", "interrupted; nothing is left running")
+
+
+def extra_missing(exc: ModuleNotFoundError, what: str, extra: str) -> ConfigError:
+    """Return what to say when a package that belongs to an extra is not installed.
+
+    Args:
+        exc: The failed import.
+        what: What needs it, as the subject of a sentence.
+        extra: The one that installs it.
+    """
+    return ConfigError(
+        "extra_missing",
+        f"{what} needs the package {exc.name!r}, which is not installed",
+        hint=f"pip install 'raw-exec[{extra}]'",
+    )
 
 
 def exit_status_of(exc: BaseException) -> int:

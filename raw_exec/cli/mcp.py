@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..errors import ConfigError
+from .failures import extra_missing
 from .options import Settings, command, settings_of
 
 if TYPE_CHECKING:
@@ -188,7 +189,7 @@ class _Serving:
             from ..adapters.mcp_server.http_server import serve_http
             from ..serving import is_loopback, open_listener, url_of
         except ModuleNotFoundError as exc:
-            raise _missing_extra(exc) from exc
+            raise extra_missing(exc, "serving over HTTP", "http") from exc
         out = self._settings.output
         if token is None and not is_loopback(address):
             raise ConfigError(
@@ -219,14 +220,6 @@ class _Serving:
 
             trio.run(run)
         out.note("stopped")
-
-
-def _missing_extra(exc: ModuleNotFoundError) -> ConfigError:
-    return ConfigError(
-        "extra_missing",
-        f"the package {exc.name!r} is not installed, which HTTP needs",
-        hint="install it with: pip install 'raw-exec[http]'",
-    )
 
 
 def _token(file: str | None, env: str | None) -> str | None:

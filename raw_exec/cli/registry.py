@@ -6,7 +6,12 @@ import click
 
 from .lazy import LazyGroup
 from .options import command, common_options, settings_of
-from .registry_database import database_option, missing_extra, open_database, shown_database
+from .registry_database import (
+    database_option,
+    open_database,
+    registry_extra_missing,
+    shown_database,
+)
 
 __all__ = ["registry", "serve"]
 
@@ -82,7 +87,7 @@ def serve(
         from ..contracts.server import ServerLimits, make_app
         from ..serving import is_loopback, open_listener, run_server, url_of
     except ModuleNotFoundError as exc:
-        raise missing_extra(exc) from exc
+        raise registry_extra_missing(exc) from exc
 
     with open_database(db) as store, open_listener(host, port) as listener:
         url = url_of(listener)

@@ -22,7 +22,7 @@ import click
 
 from ..errors import ConfigError
 from .options import Command, Settings, command
-from .registry_database import default_database, missing_extra, plain
+from .registry_database import default_database, plain, registry_extra_missing
 
 if TYPE_CHECKING:
     from ..contracts.client import Credentials, Registry
@@ -84,7 +84,7 @@ def registry_command(name: str, *, asks: bool = True) -> Callable[[Callable[...,
             except ModuleNotFoundError as exc:
                 if exc.name not in _EXTRA:
                     raise
-                raise missing_extra(exc) from exc
+                raise registry_extra_missing(exc) from exc
 
         return command(name)(_registry_option(run) if asks else run)
 

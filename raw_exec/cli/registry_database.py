@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ..errors import ConfigError
+from .failures import extra_missing
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -22,10 +23,10 @@ __all__ = [
     "ask_database",
     "database_option",
     "default_database",
-    "missing_extra",
     "open_database",
     "plain",
     "read_database",
+    "registry_extra_missing",
     "shown_database",
 ]
 
@@ -64,17 +65,13 @@ def open_database(db: str | None) -> Store:
 
         return open_store(db if db is not None else default_database())
     except ModuleNotFoundError as exc:
-        raise missing_extra(exc) from exc
+        raise registry_extra_missing(exc) from exc
 
 
-def missing_extra(exc: ModuleNotFoundError) -> ConfigError:
+def registry_extra_missing(exc: ModuleNotFoundError) -> ConfigError:
     """Return what to say when a package of the extra is not installed."""
     extra = "postgres" if exc.name == "psycopg" else "contracts"
-    return ConfigError(
-        "extra_missing",
-        f"the registry needs the package {exc.name!r}, which is not installed",
-        hint=f"pip install 'raw-exec[{extra}]'",
-    )
+    return extra_missing(exc, "the registry", extra)
 
 
 def ask_database(db: str | None, work: Callable[[Session], T]) -> T:

@@ -10,6 +10,7 @@ import click
 
 from ..errors import ConfigError
 from ..limits import MAX_ARGUMENT_BYTES
+from .failures import extra_missing
 from .lazy import LazyGroup
 from .options import Settings, command, common_options, settings_of
 
@@ -21,14 +22,6 @@ __all__ = ["key", "list_keys", "new", "remove", "serve"]
 _F = TypeVar("_F", bound=Callable[..., Any])
 _MAX_BODY_BYTES = MAX_ARGUMENT_BYTES + 4 * 1024 * 1024
 """The largest arguments that a call may have, and room for the rest of the body."""
-
-
-def _missing_extra(exc: ModuleNotFoundError) -> ConfigError:
-    return ConfigError(
-        "extra_missing",
-        f"serving over HTTP needs the package {exc.name!r}, which is not installed",
-        hint="pip install 'raw-exec[http]'",
-    )
 
 
 @click.group(
@@ -170,7 +163,7 @@ def _run(settings: Settings, port: int, options: dict[str, Any]) -> None:
         from ..adapters.http import Hosting, KeyFile, KeyRing, ServiceLimits, serve_http
         from ..serving import is_loopback, open_listener, url_of
     except ModuleNotFoundError as exc:
-        raise _missing_extra(exc) from exc
+        raise extra_missing(exc, "serving over HTTP", "http") from exc
     import trio
 
     from ..config import load_config
@@ -254,6 +247,7 @@ def _token(
 ) -> tuple[str | None, Callable[[str], str | None] | None]:
     """Return the key that is made up, if one is, and what tells whose a key is."""
     from ..adapters.http import new_token
+    from ..adapters.http.app import DEFAULT_PRINCIPAL
     from ..serving import identify, token_digest
 
     if ring is not None:
@@ -261,7 +255,7 @@ def _token(
     if no_auth:
         return None, None
     token = new_token()
-    digests = {"default": token_digest(token)}
+    digests = {DEFAULT_PRINCIPAL: token_digest(token)}
     return token, lambda given: identify(given, digests)
 
 
@@ -300,7 +294,7 @@ def _key_file(path: str) -> KeyFile:
     try:
         from ..adapters.http import KeyFile
     except ModuleNotFoundError as exc:
-        raise _missing_extra(exc) from exc
+        raise extra_missing(exc, "serving over HTTP", "http") from exc
     return KeyFile(path)
 
 

@@ -131,6 +131,18 @@ def invoke(home: Home) -> Invoke:
 
 
 @pytest.fixture
+def run(invoke: Invoke) -> Callable[..., Any]:
+    """Run a command that works, in this process, and return its JSON."""
+
+    def run(*args: str, stdin: str | None = None) -> Any:
+        done = invoke(*args, "--json", stdin=stdin)
+        assert done.exit_code == 0, (args, done.output)
+        return json.loads(done.stdout)
+
+    return run
+
+
+@pytest.fixture
 def raw(home: Home) -> RunRaw:
     """Run a command in a process of its own, without a terminal."""
 

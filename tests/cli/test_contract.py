@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any
 
 import pytest
 
@@ -24,14 +23,8 @@ def database(request, monkeypatch) -> str:
 
 
 @pytest.fixture
-def run(invoke, home, database):
-    """Run a command that works, and return its JSON."""
-
-    def run(*args: str, stdin: str | None = None) -> Any:
-        done = invoke(*args, "--json", stdin=stdin)
-        assert done.exit_code == 0, (args, done.output)
-        return json.loads(done.stdout)
-
+def run(run, database):
+    """Run a command that works, in a registry with a workspace."""
     run("registry", "user", "add", "ann@example.com")
     run("registry", "workspace", "add", "acme", "--owner", "ann@example.com")
     return run

@@ -23,18 +23,6 @@ SCHEMA = {"type": "object", "properties": {"url": {"type": "string"}}}
 
 
 @pytest.fixture
-def run(invoke, home):
-    """Run a command that works, and return its JSON."""
-
-    def run(*args: str) -> Any:
-        done = invoke(*args, "--json")
-        assert done.exit_code == 0, (args, done.output)
-        return json.loads(done.stdout)
-
-    return run
-
-
-@pytest.fixture
 def refused(invoke):
     """Run a command that is refused, and return its exit status and its error."""
 

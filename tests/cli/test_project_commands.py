@@ -4,23 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
-from typing import Any
 
 import pytest
 
 TOOL, PROMPT = "@acme/fetch-page", "@acme/daily-brief"
-
-
-@pytest.fixture
-def run(invoke, home):
-    """Run a command that works, and return its JSON."""
-
-    def run(*args: str) -> Any:
-        done = invoke(*args, "--json")
-        assert done.exit_code == 0, (args, done.output)
-        return json.loads(done.stdout)
-
-    return run
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -44,14 +43,9 @@ def server(request, home, invoke) -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.slow
-def test_everything_works_against_a_server_after_a_login(home, invoke, server) -> None:
+def test_everything_works_against_a_server_after_a_login(home, invoke, run, server) -> None:
     """Contract: device flow, then every command as with the file."""
     url, db = server
-
-    def run(*args: str) -> Any:
-        done = invoke(*args, "--json")
-        assert done.exit_code == 0, (args, done.output)
-        return json.loads(done.stdout)
 
     login = subprocess.Popen(
         [sys.executable, "-m", "raw_exec", "registry", "login", url, "--json"],

@@ -250,6 +250,10 @@ def list_tools(params: dict[str, Any]) -> dict[str, Any]:
     if "endless" in FAULTS:
         at = int(params.get("cursor", "0"))
         return {"tools": [tool(f"t{at}")], "nextCursor": str(at + 1)}
+    if "very-many" in FAULTS:
+        return {"tools": [tool(f"t{number}") for number in range(5001)]}
+    if "very-long" in FAULTS:
+        return {"tools": [{**tool("echo", TEXT), "description": "x" * (16 * 1024 * 1024)}]}
     listed = [*TOOLS, *(BAD_TOOLS if "bad-tools" in FAULTS else ())]
     if "tells-env" in FAULTS:
         listed = [{**TOOLS[0], "description": "uses " + os.environ["TOKEN"]}, *TOOLS[1:]]

@@ -9,9 +9,10 @@ from typing import Any
 import psutil
 import pytest
 import trio
+import trio.testing
 
 import raw_exec
-from raw_exec.mcp_client.server import Server
+from raw_exec.mcp_client.server import MAX_IN_FLIGHT, Server
 from tests.mcp_client.support import fixture_server, runtime_of
 
 SHELL = {"profiles": {"spawning": {"processes": "allowed"}}}
@@ -34,6 +35,8 @@ FAILING: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "mute": (fixture_server("mute", start_ms=1000), ("did not answer within 1000 ms",)),
     "repeating": (fixture_server("repeating-cursor"), ("repeats a cursor",)),
     "endless": (fixture_server("endless"), ("over 100 pages",)),
+    "very-many": (fixture_server("very-many"), ("lists over 5000 tools",)),
+    "very-long": (fixture_server("very-long"), ("16777216 bytes", "over")),
     "missing": ({"command": "no-such-program-4711"}, ("there is no program",)),
     "no-file": ({"command": "./not-there"}, ("does not exist",)),
     "echoes": ({"command": "cat", "start_ms": 2000}, ("refused", "protocol", "answer")),
@@ -160,6 +163,37 @@ async def test_without_processes_there_is_no_grandchild(tmp_path: Path) -> None:
     async with runtime_of(tmp_path, ["orphan", "echo"]) as runtime:
         assert "PermissionError" in (await runtime.registry.dispatch("s__orphan", {})).text
         assert processes_of("time.sleep(60)") == []
+
+
+async def test_so_many_calls_are_with_a_server_and_the_others_wait_for_room(
+    tmp_path: Path,
+) -> None:
+    """A server is not given more than it can be asked to answer; nothing is refused for it."""
+    told: list[str] = []
+    tools = ["slow", "hang", "echo"]
+    async with runtime_of(tmp_path, tools) as runtime, trio.open_nursery() as nursery:
+        scopes = [trio.CancelScope() for _ in range(MAX_IN_FLIGHT)]
+
+        async def hold(name: str, scope: trio.CancelScope) -> None:
+            with scope:
+                await runtime.registry.dispatch(name, {})
+
+        async def echo() -> None:
+            told.append((await runtime.registry.dispatch("s__echo", {"text": "x"})).text)
+
+        for scope in scopes[1:]:
+            nursery.start_soon(hold, "s__hang", scope)
+        nursery.start_soon(hold, "s__slow", scopes[0])
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(echo)
+        await trio.testing.wait_all_tasks_blocked(0.1)
+        assert told == []
+        scopes[0].cancel()
+        while not told:
+            await trio.lowlevel.checkpoint()
+        assert told == ["x"]
+        for scope in scopes:
+            scope.cancel()
 
 
 async def test_an_endless_line_ends_the_server_before_it_is_kept(tmp_path: Path) -> None:

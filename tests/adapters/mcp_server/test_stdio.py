@@ -11,7 +11,7 @@ import trio
 import trio.testing
 
 from raw_exec.adapters.mcp_server import Host
-from raw_exec.adapters.mcp_server.calls import RunningCall
+from raw_exec.adapters.mcp_server.calls import MAX_ASKED, NoAnswer, RunningCall
 from raw_exec.adapters.mcp_server.eras import SERVER_INFO, Era
 from raw_exec.adapters.mcp_server.host import HostStatistics
 from raw_exec.adapters.mcp_server.protocol import ToolCall
@@ -307,6 +307,35 @@ async def test_an_approval_can_not_come_before_its_question(wire: Wire) -> None:
         "tools/call", _meta=meta, name="ask", arguments={}, inputResponses={"order": ACCEPTED}
     )
     assert given["result"]["structuredContent"] == ACCEPTED["content"]
+
+
+async def test_a_call_has_so_many_open_questions_and_no_more(host: Host) -> None:
+    """Each is kept until it is answered; one that was withdrawn makes room."""
+    tool = host.catalog().find(Era.STATELESS, "ask")
+    assert tool is not None
+    wanted = ToolCall(1, Era.STATELESS, "2026-07-28", tool, {}, None, elicits=True)
+    call = RunningCall(wanted, "owner", "place")
+    async with trio.open_nursery() as nursery:
+        first = trio.CancelScope()
+
+        async def ask_first() -> None:
+            with first:
+                await call.ask("order", {})
+
+        nursery.start_soon(ask_first)
+        for _ in range(MAX_ASKED - 1):
+            nursery.start_soon(call.ask, "order", {})
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(call.asked) == MAX_ASKED
+        with pytest.raises(NoAnswer, match=f"asks {MAX_ASKED} questions already"):
+            await call.ask("order", {})
+        first.cancel()
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(call.ask, "order", {})
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(call.asked) == MAX_ASKED
+        for one in call.asked.values():
+            one.answer({"action": "decline"})
 
 
 async def test_an_answer_counts_for_the_question_that_was_shown(host: Host) -> None:

@@ -31,6 +31,7 @@ class Enforcement:
         network: ``"none"``, ``"loopback"`` or ``"host"``.
         processes: ``"none"`` or ``"allowed"``.
         view: Writable trees are copy-on-write views; the call's changes are settled after it.
+        sessions: How many it may have at a time; 0 where only its processes are counted.
     """
 
     tier: str
@@ -45,6 +46,7 @@ class Enforcement:
     network: str
     processes: str
     view: bool = False
+    sessions: int = 0
 
     def lines(self) -> tuple[str, ...]:
         """Describe each restriction in a line for people."""
@@ -62,7 +64,8 @@ class Enforcement:
             else "memory and processes: capped by resource limits, per process"
         )
         out.append(f"network: {self.network}")
-        out.append(f"new processes: {self.processes}")
+        within = f", in {self.sessions} sessions at most" if self.sessions else ""
+        out.append(f"new processes: {self.processes}{within}")
         if self.view:
             out.append("writable folders: copy-on-write views, settled after the call")
         return tuple(out)
@@ -82,6 +85,7 @@ class Enforcement:
             "network": self.network,
             "processes": self.processes,
             "view": self.view,
+            "sessions": self.sessions,
         }
 
 

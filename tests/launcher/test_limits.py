@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -151,6 +153,8 @@ def test_number_of_sessions_is_capped_where_each_is_a_rival(box: Box) -> None:
         pids_max=512,
     )
     capped = _sessions_are_rivals(box)
+    enforced = box.run(["/bin/true"], processes=True).spawned["enforced"]
+    assert enforced["sessions"] == (MOST_SESSIONS if capped else 0)
     assert result == ([MOST_SESSIONS, 200 - MOST_SESSIONS] if capped else [200, 0])
 
 
@@ -167,6 +171,38 @@ def test_sessions_that_ended_do_not_count(box: Box) -> None:
         processes=True,
     )
     assert result == ["ok"]
+
+
+BELOW_A_LISTENER = """
+import os, socket
+from workers.launcher import bpf, caps, child, seccomp
+from workers.launcher.syscall_table import AUDIT_ARCH
+from workers.launcher.syscalls import ARCH
+
+plan = seccomp.FilterPlan(
+    processes=True, initial_exec=True, network="none", unix_sockets=False, private_ipc=False,
+    shared_memory_capped=False, read_only_outside=False, own_pid=os.getpid(),
+)
+ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+caps.set_no_new_privs()
+seccomp.install(bpf.Program(AUDIT_ARCH[ARCH]).finish(), listen=True)
+print(child._bound_sessions(plan, theirs, 16))
+seccomp.install(seccomp.build_filter(plan))
+os.setsid()
+print(os.getsid(0) == os.getpid())
+"""
+
+
+def test_below_another_listener_sessions_are_not_bounded_and_that_is_told() -> None:
+    """The kernel has one for a process; some container runtimes take it."""
+    done = subprocess.run(
+        [sys.executable, "-c", BELOW_A_LISTENER],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=Path(__file__).parents[2],
+    )
+    assert done.stdout.split() == ["0", "True"], done.stderr
 
 
 BOMBS = {

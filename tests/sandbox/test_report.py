@@ -33,6 +33,7 @@ RAW: dict[str, Any] = {
     "network": "none",
     "processes": "none",
     "view": False,
+    "sessions": 0,
 }
 PLAN = replace(descriptor_plan(Limits()), profile="p", write=("/w",), read=("/r", "/r/deep", "/w"))
 
@@ -52,6 +53,10 @@ def test_lines_name_the_gaps_of_the_tier() -> None:
     assert any("existence and mode of other files" in line for line in lines)
     assert any("truncating" in line for line in lines)
     assert not any("existence" in line for line in parse_enforcement(RAW).lines())
+    allowed = replace(parse_enforcement(RAW), processes="allowed")
+    assert "new processes: allowed" in allowed.lines()
+    capped = replace(allowed, sessions=16)
+    assert "new processes: allowed, in 16 sessions at most" in capped.lines()
     open_ = Enforcement("none", 0, False, (), None, (), False, False, 0, "host", "allowed")
     assert open_.lines() == ("not confined: the operator turned the sandbox off for this tool",)
 

@@ -12,6 +12,7 @@ message on ``report``, and the process exits; no step is skipped or weakened.
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import signal
@@ -197,6 +198,8 @@ def _become_worker(
     # and a process that ends at once would be gone before it tried.
     own_pidfd = os.pidfd_open(os.getpid())
     enforced = _confine(request, place, asked)
+    if asked is not None:
+        asked.close()
     enforced["rlimits"] = limits
     message: dict[str, Any] = {"ready": enforced, "scratch": scratch}
     report.send(message, (own_pidfd,))
@@ -215,7 +218,7 @@ def _confine(request: SpawnRequest, place: Place, asked: socket.socket | None) -
     Args:
         request: The spawn.
         place: Where it runs.
-        asked: To the stub, which is sent what it is asked on; closed here.
+        asked: To the stub, which is sent what it is asked on.
     """
     kinds, scratch = place.kinds, place.scratch
     plan = request.plan
@@ -232,6 +235,7 @@ def _confine(request: SpawnRequest, place: Place, asked: socket.socket | None) -
         "network": "host",
         "processes": "allowed",
         "view": plan.view,
+        "sessions": 0,
     }
     if not plan.sandbox:
         return enforced
@@ -254,32 +258,47 @@ def _confine(request: SpawnRequest, place: Place, asked: socket.socket | None) -
             network=plan.network != "none",
             sockets=plan.processes and contained_sockets,
         )
-    program = seccomp.build_filter(
-        seccomp.FilterPlan(
-            processes=plan.processes,
-            initial_exec=request.kind == "exec",
-            network=plan.network,
-            unix_sockets=contained_sockets,
-            private_ipc="ipc" in kinds,
-            shared_memory_capped=request.memory_capped,
-            read_only_outside="mount" in kinds,
-            own_pid=os.getpid(),
-            ask_for_sessions=asked is not None,
-        )
+    filter_plan = seccomp.FilterPlan(
+        processes=plan.processes,
+        initial_exec=request.kind == "exec",
+        network=plan.network,
+        unix_sockets=contained_sockets,
+        private_ipc="ipc" in kinds,
+        shared_memory_capped=request.memory_capped,
+        read_only_outside="mount" in kinds,
+        own_pid=os.getpid(),
     )
     with step("seccomp"):
         seccomp.check_supported()
-        listener = seccomp.install(program, listen=asked is not None)
-        if asked is not None and listener is not None:
-            send(asked, {}, (listener,))
-            # The worker must not be the one that answers.
-            os.close(listener)
-            asked.close()
+        if asked is not None:
+            enforced["sessions"] = _bound_sessions(filter_plan, asked, request.sessions)
+        if not enforced["sessions"]:
+            seccomp.install(seccomp.build_filter(filter_plan))
     enforced["seccomp"] = True
     enforced["network"] = plan.network
     enforced["processes"] = "allowed" if plan.processes else "none"
     enforced["tier"] = "baseline" if not kinds else "cgroup" if request.cgroup else "namespaces"
     return enforced
+
+
+def _bound_sessions(plan: seccomp.FilterPlan, asked: socket.socket, sessions: int) -> int:
+    """Put the filter in force and let the stub answer for it; return the bound, 0 for none.
+
+    The kernel has one such listener for a process: where raw_exec runs below another one's,
+    nothing is put in force here, and it is told that sessions are not bounded.
+    """
+    program = seccomp.build_filter(plan._replace(ask_for_sessions=True))
+    try:
+        listener = seccomp.install(program, listen=True)
+    except OSError as exc:
+        if exc.errno != errno.EBUSY:
+            raise
+        return 0
+    assert listener is not None  # noqa: S101 - by listen
+    send(asked, {}, (listener,))
+    # The worker must not be the one that answers.
+    os.close(listener)
+    return sessions
 
 
 def _reset_signals(*, keep_pipe: bool) -> None:

@@ -12,7 +12,6 @@ Rules
 
 from __future__ import annotations
 
-import contextvars
 import os
 import threading
 import weakref
@@ -23,19 +22,14 @@ from typing import Any, Generic, TypeVar
 
 import trio
 
-from ..errors import RawExecError
+from .submission import RuntimeClosed, Submission
 
 __all__ = ["Held", "LoopThread", "RuntimeClosed", "Submission"]
 
 R = TypeVar("R")
 T = TypeVar("T")
-
-
-class RuntimeClosed(RawExecError):
-    """The runtime was closed before the call was made, or while it ran."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__("runtime_closed", message)
+_MAX_PARKED = 16
+"""Tasks that wait for another call."""
 
 
 class _State(Enum):
@@ -43,69 +37,6 @@ class _State(Enum):
     OPEN = "open"
     CLOSING = "closing"
     CLOSED = "closed"
-
-
-class Submission(Generic[T]):
-    """One call into the loop. Made by ``LoopThread.submit``."""
-
-    __slots__ = (
-        "_context",
-        "_deliver",
-        "_error",
-        "_finished",
-        "_function",
-        "_loop",
-        "_scope",
-        "_value",
-    )
-
-    def __init__(
-        self,
-        loop: LoopThread[Any],
-        function: Callable[[], Awaitable[T]],
-        deliver: Callable[[], None],
-    ) -> None:
-        self._loop = loop
-        self._function = function
-        self._deliver = deliver
-        # What the caller has in its context, an approver that is asked for the call sees too.
-        self._context = contextvars.copy_context()
-        self._scope = trio.CancelScope()
-        self._finished = False
-        self._value: Any = None
-        self._error: BaseException | None = None
-
-    def cancel(self) -> None:
-        """Ask for the end of the call; from any thread, any number of times."""
-        self._loop.post(self._scope.cancel)
-
-    def result(self) -> T:
-        """Return what the function returned, or raise what it raised. After delivery only."""
-        if self._error is not None:
-            raise self._error
-        if not self._finished:
-            raise RuntimeClosed("the runtime was closed while the call ran")
-        value: T = self._value
-        return value
-
-    def close(self) -> None:
-        """Cancel for good; in the loop's thread."""
-        self._scope.cancel()
-
-    def start(self, nursery: trio.Nursery) -> None:
-        """Begin; in the loop's thread."""
-        self._context.run(nursery.start_soon, self._run)
-
-    async def _run(self) -> None:
-        try:
-            with self._scope:
-                self._value = await self._function()
-                self._finished = True
-        except BaseException as exc:  # it belongs to the caller, whatever it is
-            self._error = exc
-        finally:
-            self._loop.forget(self)
-            self._deliver()
 
 
 class Held(Generic[T]):
@@ -170,6 +101,21 @@ class Held(Generic[T]):
             self._scope.cancel()
 
 
+class _Parked:
+    """A task that waits for another call. Made in that task."""
+
+    __slots__ = ("_task", "submission")
+
+    def __init__(self) -> None:
+        self._task = trio.lowlevel.current_task()
+        self.submission: Submission[Any] | None = None
+
+    def go_on(self, submission: Submission[Any] | None) -> None:
+        """Let the task go on with a call, or end without one."""
+        self.submission = submission
+        trio.lowlevel.reschedule(self._task)
+
+
 class LoopThread(Generic[R]):
     """A thread with a trio loop that keeps one resource open.
 
@@ -197,6 +143,7 @@ class LoopThread(Generic[R]):
         self._on_closed: list[Callable[[], None]] = []
         self._token: trio.lowlevel.TrioToken | None = None
         self._live: set[Submission[Any]] = set()
+        self._parked: list[_Parked] = []
         self._held: set[Held[Any]] = set()
         # Not a daemon: the interpreter waits until workers are dead and files are removed.
         self._thread = threading.Thread(target=self._run, name=name, daemon=False)
@@ -324,7 +271,38 @@ class LoopThread(Generic[R]):
 
     def _begin(self, submission: Submission[Any]) -> None:
         self._live.add(submission)
-        submission.start(self._calls)
+        if self._parked:
+            self._parked.pop().go_on(submission)
+        else:
+            self._calls.start_soon(self._run_calls, submission)
+
+    async def _run_calls(self, submission: Submission[Any] | None) -> None:
+        """Run one call after another: a task and a scope for each would cost as much as a hop.
+
+        The scope belongs to the call that runs; once it is cancelled the task ends with it.
+        """
+        with trio.CancelScope() as scope:
+            while submission is not None:
+                await submission.run(scope)
+                if (
+                    scope.cancel_called
+                    or self._closing.is_set()
+                    or len(self._parked) >= _MAX_PARKED
+                ):
+                    return
+                submission = await self._wait_for_call()
+
+    async def _wait_for_call(self) -> Submission[Any] | None:
+        """Return the next call for this task; ``None`` when there will be none."""
+        parked = _Parked()
+        self._parked.append(parked)
+
+        def abort(_raise: object) -> trio.lowlevel.Abort:
+            self._parked.remove(parked)
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        await trio.lowlevel.wait_task_rescheduled(abort)
+        return parked.submission
 
     def _end(self) -> None:
         if self._resource is None:
@@ -367,6 +345,8 @@ class LoopThread(Generic[R]):
                 await self._closing.wait()
                 for submission in list(self._live):
                     submission.close()
+                while self._parked:
+                    self._parked.pop().go_on(None)
             for held in list(self._held):
                 held.release()
 

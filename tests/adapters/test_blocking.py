@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -126,7 +127,15 @@ def test_closing_ends_what_other_threads_wait_for(config, tmp_path) -> None:
     assert (len(caught), [p for p in tree if p.is_running()]) == (1, []), pid
 
 
-def test_an_interrupt_kills_the_tree_before_it_goes_on(config, tmp_path) -> None:
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Take SIGINT as Python does: a shell starts what it puts aside with it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_an_interrupt_kills_the_tree_before_it_goes_on(config, tmp_path, interruptible) -> None:
     """Cancellation both ways: Ctrl-C in the waiting thread aborts the handler."""
     with raw_exec.blocking.open_runtime(config, cwd=tmp_path) as runtime:
 

@@ -27,7 +27,7 @@ from .sessions import sessions_allowed
 from .spawn import Spawn, choose_stub, fit_plan
 from .steps import StepFailed, step
 from .stub import describe_status
-from .tree import children_of, kill_below
+from .tree import children_of, kill_below, process_of
 from .usage import counts_processes, find_process_excess, find_scratch_excess
 from .zygote import Zygote
 
@@ -216,7 +216,7 @@ class Spawns:
             spawn.scratch = message["scratch"]
             spawn.pidfd = fds.pop()
             # Already gone: then the number of the process that owned it.
-            spawn.worker_pid = _pid_of(spawn.pidfd) or spawn.main_pid
+            spawn.worker_pid = process_of(spawn.pidfd) or spawn.main_pid
         close_all(fds)
         if spawn.kill_sent is not None:
             spawn.send_kill()
@@ -490,13 +490,3 @@ class Spawns:
             return  # Gone with all that was in it.
         scratch_files.remove(fd, name)
         os.close(fd)
-
-
-def _pid_of(pidfd: int) -> int | None:
-    """Return a process's number in this PID namespace, ``None`` when it is reaped."""
-    with open(f"/proc/self/fdinfo/{pidfd}", encoding="ascii") as lines:
-        for line in lines:
-            if line.startswith("Pid:"):
-                number = int(line.split()[1])
-                return number if number > 0 else None
-    return None

@@ -17,6 +17,7 @@ __all__ = [
     "group_and_session",
     "kill_below",
     "process_count",
+    "process_of",
     "session_count",
 ]
 
@@ -121,3 +122,13 @@ def session_count(pid: int) -> int:
     """Count the sessions that the descendants of ``pid`` are in."""
     found = [group_and_session(below) for below in descendants(pid)]
     return len({both[1] for both in found if both is not None})
+
+
+def process_of(pidfd: int) -> int | None:
+    """Return a process's number in this PID namespace, ``None`` when it is reaped."""
+    with open(f"/proc/self/fdinfo/{pidfd}", encoding="ascii") as lines:
+        for line in lines:
+            if line.startswith("Pid:"):
+                number = int(line.split()[1])
+                return number if number > 0 else None
+    return None

@@ -17,14 +17,14 @@ _user = contextvars.ContextVar("_user", default="nobody")
 
 
 @asynccontextmanager
-async def _nothing() -> AsyncIterator[None]:
-    yield
+async def _something() -> AsyncIterator[object]:
+    yield object()
 
 
 @pytest.fixture
-def loop() -> Iterator[LoopThread[None]]:
+def loop() -> Iterator[LoopThread[object]]:
     """An open loop, closed at the end; its thread has ended by then."""
-    thread: LoopThread[None] = LoopThread(_nothing, name="loop-under-test")
+    thread: LoopThread[object] = LoopThread(_something, name="loop-under-test")
     opened = threading.Event()
     thread.start(opened.set)
     opened.wait()
@@ -38,13 +38,13 @@ def loop() -> Iterator[LoopThread[None]]:
 
 
 def _submit(
-    loop: LoopThread[None], function: Callable[[], Awaitable[Any]]
+    loop: LoopThread[object], function: Callable[[], Awaitable[Any]]
 ) -> tuple[Submission[Any], threading.Event]:
     delivered = threading.Event()
     return loop.submit(function, delivered.set), delivered
 
 
-def _run(loop: LoopThread[None], function: Callable[[], Awaitable[Any]]) -> Any:
+def _run(loop: LoopThread[object], function: Callable[[], Awaitable[Any]]) -> Any:
     submission, delivered = _submit(loop, function)
     delivered.wait()
     return submission.result()

@@ -36,7 +36,7 @@ FAILING: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "repeating": (fixture_server("repeating-cursor"), ("repeats a cursor",)),
     "endless": (fixture_server("endless"), ("over 100 pages",)),
     "very-many": (fixture_server("very-many"), ("lists over 5000 tools",)),
-    "very-long": (fixture_server("very-long"), ("16777216 bytes", "over")),
+    "very-long": (fixture_server("very-long"), ("or 16777216 bytes",)),
     "missing": ({"command": "no-such-program-4711"}, ("there is no program",)),
     "no-file": ({"command": "./not-there"}, ("does not exist",)),
     "echoes": ({"command": "cat", "start_ms": 2000}, ("refused", "protocol", "answer")),

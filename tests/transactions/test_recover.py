@@ -57,6 +57,16 @@ def interrupt(lab: Lab, die_at: Callable[[str, int], None], name: str, count: in
     syscalls.fault = None
 
 
+def interrupt_and_take_away(lab: Lab, die_at: Callable[[str, int], None]) -> Path:
+    """Be killed while a changed file is put in place, and lose the tree; return where it is."""
+    lab.write("a")
+    lab.run("open('a', 'w').write('mine')")
+    interrupt(lab, die_at, "exchange", 1)
+    elsewhere = lab.base / "elsewhere"
+    lab.root.rename(elsewhere)
+    return elsewhere
+
+
 def points(folder: Path, mode: str) -> dict[str, Any]:
     require("userns", not has_views(), has_views())
     done = subprocess.run(
@@ -169,13 +179,10 @@ def test_a_tree_that_is_gone_is_told_and_its_journal_kept(
     lab: Lab, die_at: Callable[[str, int], None]
 ) -> None:
     """It may be a disk that is not mounted just now."""
-    lab.write("a")
-    lab.run("open('a', 'w').write('mine')")
-    interrupt(lab, die_at, "exchange", 1)
-    lab.root.rename(lab.base / "elsewhere")
+    elsewhere = interrupt_and_take_away(lab, die_at)
     report = recover(lab.state)
     assert [path for path, _reason in report.failed] == [str(lab.root)]
-    (lab.base / "elsewhere").rename(lab.root)
+    elsewhere.rename(lab.root)
     assert recover(lab.state).finished == [str(lab.root)]
     assert (lab.root / "a").read_text() == "mine"
 
@@ -184,17 +191,14 @@ def test_another_directory_under_the_name_of_a_tree_is_not_touched(
     lab: Lab, die_at: Callable[[str, int], None]
 ) -> None:
     """The journal knows the directory, not only its path."""
-    lab.write("a")
-    lab.run("open('a', 'w').write('mine')")
-    interrupt(lab, die_at, "exchange", 1)
-    lab.root.rename(lab.base / "elsewhere")
+    elsewhere = interrupt_and_take_away(lab, die_at)
     lab.root.mkdir()
     (lab.root / "a").write_text("another")
     assert recover(lab.state).failed
     assert (lab.root / "a").read_text() == "another"
     (lab.root / "a").unlink()
     lab.root.rmdir()
-    (lab.base / "elsewhere").rename(lab.root)
+    elsewhere.rename(lab.root)
     assert recover(lab.state).finished == [str(lab.root)]
 
 
@@ -202,10 +206,7 @@ def test_a_commit_waits_for_a_recovery_of_its_own_tree_only(
     lab: Lab, die_at: Callable[[str, int], None]
 ) -> None:
     """A tree that is in between is not committed to; another with a name like it is."""
-    lab.write("a")
-    lab.run("open('a', 'w').write('mine')")
-    interrupt(lab, die_at, "exchange", 1)
-    lab.root.rename(lab.base / "elsewhere")
+    elsewhere = interrupt_and_take_away(lab, die_at)
     own, beside, within = lab.root, lab.base / "tree2", lab.root / "inner"
     for lab.root in (own, within, beside):
         lab.root.mkdir()
@@ -219,7 +220,7 @@ def test_a_commit_waits_for_a_recovery_of_its_own_tree_only(
     lab.root = own
     within.rmdir()
     own.rmdir()
-    (lab.base / "elsewhere").rename(own)
+    elsewhere.rename(own)
     assert recover(lab.state).finished == [str(own)]
 
 
